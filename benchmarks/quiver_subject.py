@@ -17,7 +17,6 @@ PublishWith = Literal["send_many", "send_arrow", "send"]
 ReadWith = Literal["batches", "messages"]
 CHUNK = 10_000
 KEYED_CHUNK = 50_000
-"""With 1,000 partitions these are frames of 50 messages."""
 
 
 class QuiverSubject(Subject):
@@ -42,7 +41,7 @@ class QuiverSubject(Subject):
         self.bulk_messages = 3_000_000 if publish_with == "send" else 8_000_000
         self.both_messages = 2_000_000 if publish_with == "send" else 6_000_000
         self.work_messages = 500_000 if (publish_with, durability) == ("send_many", "fsync") else 0
-        self.keyed_messages = 300_000 if publish_with == "send_many" else 0
+        self.keyed_messages = 1_000_000 if publish_with == "send_many" else 0
         self.has_latency = publish_with == "send_many"
         self.compressions = ("lz4",) if publish_with == "send_many" else ()
         self._broker = broker

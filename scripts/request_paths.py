@@ -32,7 +32,7 @@ from quiver.records.build import build_frame
 
 ROOT = Path(__file__).parent.parent
 SOURCE = str(ROOT / "src" / "quiver") + os.sep
-DOCUMENT = ROOT / "docs" / "architecture.md"
+DOCUMENT = ROOT / "docs" / "request-paths.md"
 BEGIN, END = "<!-- request paths: made by scripts/request_paths.py -->", "<!-- end of request paths -->"
 ROUNDS = 9
 WARM_UP_ROUNDS = 3

@@ -7,7 +7,7 @@ from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
 from benchmarks.subject import Subject
 
-WIDEST_MESSAGES = 100_000
+WIDEST_MESSAGES = 500_000
 
 
 def compare_quiver(run: Run, workloads: set[str]) -> list[Subject]:

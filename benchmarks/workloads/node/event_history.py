@@ -11,9 +11,9 @@ from benchmarks.payload import bodies
 from benchmarks.roles import Watch
 from quiver.broker.broker import Broker
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.names import TopicPartition
+from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, REJECT, SettleRequest
-from quiver.model.topic_partition import TopicPartition
 from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.storage.local.storage import LocalStorage

@@ -28,7 +28,7 @@ def build_info() -> BuildInfo:
 
 
 def read_checkout(git_dir: Path) -> tuple[str, str]:
-    """Commit, and the time the checkout came to be at it."""
+    """The commit, and when it was checked out."""
     try:
         head = git_dir / "HEAD"
         content = head.read_text().strip()

@@ -62,7 +62,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "info"
     log_format: str = "text"
     topic_defaults: TopicConfig = TopicConfig()
-    """What topics have that are created without a setting."""
+    """The defaults for settings of new topics."""
 
     @property
     def limits(self) -> Limits:
@@ -104,7 +104,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_frame_bytes", size_bytes(64 * KIB, 1024 * MIB), "The largest frame (a producer's batch)."),
     Setting("max_request_bytes", size_bytes(64 * KIB, 2047 * MIB), "The largest request, native or HTTP."),
     Setting("max_fetch_bytes", size_bytes(64 * KIB, 2047 * MIB), "The most that one fetch returns."),
-    Setting("partition_queue_bytes", size_bytes(64 * KIB, 2047 * MIB), "What may wait for one partition's writer."),
+    Setting("partition_queue_bytes", size_bytes(64 * KIB, 2047 * MIB), "Bytes that may wait for one writer."),
     Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
@@ -112,9 +112,9 @@ SETTINGS: tuple[Setting, ...] = (
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
             "delivery_history_ms"),
-    Setting("delivery_history_bytes", size_bytes(0, 2**50), "What a partition keeps of them at most; 0: nothing."),
-    Setting("memory_budget", size_bytes(MIB, 2**50), "What requests and responses of all clients may hold together."),
-    Setting("slow_client_timeout", parse_duration_ms, "The span over which a client's rate is looked at.",
+    Setting("delivery_history_bytes", size_bytes(0, 2**50), "The most that a partition keeps of them; 0: nothing."),
+    Setting("memory_budget", size_bytes(MIB, 2**50), "The memory for requests and responses of all clients."),
+    Setting("slow_client_timeout", parse_duration_ms, "The time over which a client's rate is measured.",
             "slow_client_timeout_ms"),
     Setting("slow_client_rate", size_bytes(0, 1024 * MIB), "Bytes per second; a slower client is dropped."),
     Setting("shutdown_timeout", parse_duration_ms, "How long a clean stop may take.", "shutdown_timeout_ms"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from quiver.model.sizes import parse_size_bytes
+from quiver.model.numbers import parse_size_bytes
 
 Parse = Callable[[Any], Any]
 
@@ -12,7 +12,7 @@ _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or "\0" in value:
-        raise ValueError(f"{value!r} is not a text with something in it")
+        raise ValueError(f"{value!r} must be a non-empty string")
     return value.strip()
 
 

@@ -28,7 +28,7 @@ _IN_MEMORY = ":memory:"
 def open(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> Client:
     """A client with the broker inside this process, on the data directory `path`, or in memory: `:memory:`.
 
-    Every broker in memory is one of its own; nothing is written, and what it has ends with it.
+    Each `:memory:` broker is separate; nothing is written, and its messages are gone when it stops.
     DataDirectoryInUse names the process that holds the directory. `settings` are those of `quiver serve`, such as
     auto_create=True. Closing the client stops the broker; after a fork, open another directory in the child.
     """
@@ -46,12 +46,12 @@ _running: "weakref.WeakSet[EmbeddedBroker]" = weakref.WeakSet()
 
 
 def _stop_all() -> None:
-    """A program that ends without closing its clients still leaves clean data directories."""
+    """Stops the brokers of clients that the program did not close, so that data directories are left clean."""
     for broker in list(_running):
         broker.stop()
 
 
-# Plain atexit functions come too late: by then the thread pools that the storage writes with are shut down.
+# Plain atexit functions run too late: by then the thread pools of the storage are shut down.
 getattr(threading, "_register_atexit", atexit.register)(_stop_all)
 
 
@@ -71,7 +71,7 @@ class EmbeddedBroker:
         self._error: BaseException | None = None
 
     def start(self) -> None:
-        """Raises what kept the broker from starting."""
+        """Raises the error if the broker could not start."""
         self.check_process()
         with self._mutex:
             if self._thread is None:
@@ -97,7 +97,8 @@ class EmbeddedBroker:
         return os.getpid() != self._pid
 
     def stop(self) -> None:
-        """Finishes what was accepted, syncs and closes; in a forked child nothing: the broker is the parent's."""
+        """Finishes what was accepted, syncs and closes; does nothing in a forked child, where the broker is the
+        parent's."""
         if self.is_forked:
             return
         _running.discard(self)
@@ -116,7 +117,7 @@ class EmbeddedBroker:
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
-        except BaseException as error:  # whoever waits for the start is told
+        except BaseException as error:  # the caller that waits for the start gets it
             self._error = error
         finally:
             self._started.set()
@@ -166,7 +167,7 @@ class AsyncEmbeddedClient(AsyncClient):
         try:
             await super().close(timeout)
         finally:
-            if not self._broker.is_forked:  # a child has none of the threads
+            if not self._broker.is_forked:  # a forked child has none of the threads
                 await asyncio.to_thread(self._broker.stop)
 
 

@@ -1,29 +1,29 @@
-"""Garbage collection in short pauses, however many objects a large broker holds."""
+"""Garbage collection in short pauses, however many objects the broker has."""
 
 import asyncio
 import gc
 import time
 
 LONG_SECONDS = 0.005
-"""Processor time of a full collection that looks at about twenty thousand objects."""
+"""Processor time of a full collection of about twenty thousand objects."""
 _LOOK_EVERY_SECONDS = 0.02
 _RUNS_BEFORE_A_FULL_ONE = 3
 """Short runs of the collector, which leave at most 7,000 objects each to the next full one."""
 _SHARE = 20
-"""Full collections take at most one part in 20 of the time."""
+"""Full collections take at most a twentieth of the time."""
 _GROWTH = 2
 _SET_ASIDE_AT_LEAST = 500_000
-"""Below twice so many objects, cycles among what is set aside are not worth a pause."""
+"""While fewer than twice this many objects are set aside, cycles among them are not worth a pause."""
 _NEVER = 1 << 30
 
 
 async def keep_collections_short() -> None:
     """Runs until it is cancelled, for the whole process.
 
-    Python's full collection looks at every object that has lived for a while, in one piece: a second for ten thousand
-    partitions. So it runs here, often, and when it takes long, what it found in use is set aside. That is still freed
-    when nobody refers to it, but for cycles: these wait until much more is set aside than was in use last time, and
-    then all of it is looked at once more.
+    Python's full collection looks at every long-lived object in one go: a second for ten thousand partitions. So it
+    runs here, often, and when it takes long, the objects in use are set aside (frozen). They are still freed when
+    nothing refers to them, except for cycles: these wait until much more is set aside than was in use last time; then
+    everything is collected once more.
     """
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
@@ -36,7 +36,7 @@ async def keep_collections_short() -> None:
             took = time.thread_time() - begun
             if took > LONG_SECONDS:
                 gc.freeze()
-                if gc.get_freeze_count() > most:  # counting takes as long as there are objects
+                if gc.get_freeze_count() > most:  # counting takes time proportional to the number of objects
                     gc.unfreeze()
                     set_aside()
                     most = _most_set_aside()

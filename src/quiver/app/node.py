@@ -34,8 +34,8 @@ class RunningBroker:
 async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
     """Opens the data directory and starts a broker on it; one in memory touches no directory.
 
-    Raises DataDirectoryInUse when another process holds the directory, InvalidSetting when it cannot be used;
-    nothing stays open after a failure.
+    Raises DataDirectoryInUse if another process uses the directory, InvalidSetting if it cannot be used. Nothing
+    stays open after a failure.
     """
     storage: Storage = MemoryStorage() if in_memory else await _open_directory(config)
     broker = Broker(
@@ -79,4 +79,4 @@ async def _abandon(broker: Broker, storage: Storage) -> None:
         try:
             await end()
         except Exception:
-            _log.warning("while giving up the start", exc_info=True)
+            _log.warning("another error while closing after a failed start", exc_info=True)

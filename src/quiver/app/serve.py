@@ -52,7 +52,7 @@ class Addresses(NamedTuple):
 
 
 class Server:
-    """A broker with its two ports. `start` and `stop` may be called again without effect."""
+    """A broker with its two ports. `start` and `stop` may be called several times."""
 
     def __init__(self, config: Config, *, clock: Clock | None = None, files: Files | None = None) -> None:
         self._config = config
@@ -75,7 +75,7 @@ class Server:
         self._write_state(addresses)
         if not _is_loopback(self._config.host):
             _log.warning(
-                "listening on %s without authentication: whoever reaches ports %d and %d can read, change and delete "
+                "listening on %s without authentication: anybody at ports %d and %d can read, change and delete "
                 "everything; keep them behind a firewall, or listen on 127.0.0.1",
                 self._config.host or "every interface",
                 addresses.http_port,
@@ -126,8 +126,8 @@ class Server:
     async def stop(self) -> bool:
         """Refuses new work, finishes what was accepted, sends its responses, syncs and closes.
 
-        Returns False when a part did not end within its share of the shutdown timeout; acked data is safe then
-        too, and the next start recovers.
+        Returns False if a part did not end within its share of the shutdown timeout. Acknowledged data is safe even
+        then, and the next start recovers.
         """
         if self._stopped:
             return True
@@ -196,7 +196,7 @@ async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> boo
     await stopping.wait()
     collecting.cancel()
     clean = await server.stop()
-    _log.info("stopped" if clean else "stopped in a hurry: the next start checks the end of the log")
+    _log.info("stopped" if clean else "not everything was closed in time: the next start checks the ends of the logs")
     return clean
 
 
@@ -215,7 +215,7 @@ def raise_open_file_limit() -> None:
 
 
 def stop_on_signals(stopping: asyncio.Event) -> None:
-    """SIGTERM and SIGINT set the event, also when they come more than once.
+    """SIGTERM and SIGINT set the event, however often they come.
 
     The handlers outlive the loop (the loop's own do not), so that a late second signal cannot change the exit status.
     """

@@ -14,10 +14,10 @@ from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published
-from quiver.model.epochs import sole_leader_epoch
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
+from quiver.model.names import sole_leader_epoch
 from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic
@@ -157,7 +157,7 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Recovers everything and begins to work."""
+        """Recovers everything and starts to work."""
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
         await self._catalogue.open(self._storage, leader_epoch)
@@ -210,11 +210,11 @@ class Broker:
         return self._catalogue.topic_by_id(topic_id)
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        """Returns when the topic takes messages."""
+        """Returns when messages can be published to the topic."""
         return await self._topics.create(name, settings)
 
     async def ensure_topic(self, name: str) -> None:
-        """Creates a topic that is published to, where the settings allow it."""
+        """Creates the topic of a publish if it does not exist and the settings allow it."""
         await self._topics.ensure(name)
 
     async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
@@ -222,7 +222,7 @@ class Broker:
         return await self._topics.alter(name, settings)
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
-        """Returns the old and the new count."""
+        """Returns the old and the new number of partitions."""
         return await self._topics.add_partitions(name, count)
 
     async def delete_topic(self, name: str) -> None:
@@ -296,11 +296,11 @@ class Broker:
     # health
 
     def problems(self) -> dict[str, str]:
-        """What takes no writes or cannot be read, and why; empty when all is well."""
+        """What cannot be written or read, and why; empty when all is well."""
         return self._health.problems()
 
     def warnings(self) -> dict[str, str]:
-        """What was found damaged, though everything takes reads and writes."""
+        """What was found damaged, although everything can be read and written."""
         return self._health.warnings()
 
     async def stats(self) -> BrokerStats:

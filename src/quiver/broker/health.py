@@ -1,4 +1,4 @@
-"""What of the broker does not work, and what of it is not as it should be."""
+"""Health: which parts of the broker do not work, and which were found damaged."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -42,7 +42,7 @@ class Health:
         self._tasks = tasks
 
     def problems(self) -> dict[str, str]:
-        """What takes no writes, cannot be read or does not run, and why; empty when all is well."""
+        """What cannot be written or read, or does not run, and why; empty when all is well."""
         found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
         found |= self._delays.problems()
         found |= self._queues.problems()
@@ -53,7 +53,7 @@ class Health:
         return found
 
     def warnings(self) -> dict[str, str]:
-        """What was found damaged or wrong, though everything takes reads and writes."""
+        """What was found damaged or wrong, although everything can be read and written."""
         found = self._storage.warnings
         schedule_logs = [schedule for _, schedule in self._delays.schedule_logs()]
         for partition in (*self._partitions.all(), *schedule_logs):

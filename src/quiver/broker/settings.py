@@ -1,4 +1,4 @@
-"""What can be set for a broker as a whole."""
+"""The settings of a broker as a whole."""
 
 import msgspec
 
@@ -14,6 +14,6 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     maintenance_seconds: float = 5.0
     """How often retention is applied, and compaction where it is due."""
     transaction_max_ms: int = TRANSACTION_OPEN_MS
-    """How long a transaction may be open, however often its producer says that it is alive."""
+    """How long a transaction may be open, even if its producer keeps sending heartbeats."""
     delivery_history: History = NO_HISTORY
-    """What delivery journals keep beyond what they need."""
+    """How much of delivery journals is kept beyond what they need."""

@@ -1,7 +1,7 @@
 """A size among the options of a call."""
 
 from quiver.model.errors import InvalidRequest
-from quiver.model.sizes import Size, parse_size_bytes
+from quiver.model.numbers import Size, parse_size_bytes
 
 
 def size_option(name: str, value: Size, low: int, high: int) -> int:

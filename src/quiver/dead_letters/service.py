@@ -10,7 +10,7 @@ from typing import NamedTuple
 from quiver.dead_letters.search import DeadLetterPartition, Search, dead_letter_size, find_dead_letters
 from quiver.model.dead_letter import SUFFIX, DeadLetter, DeadLetterCursor, DeadLetterId, dead_letter_topic
 from quiver.model.errors import InvalidRequest, TopicNotFound
-from quiver.model.limits import MIB
+from quiver.model.limits import MIB, PAGE_BYTES
 from quiver.model.names import check_name
 from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
@@ -23,7 +23,6 @@ from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
 _IDS_SHOWN = 1000
-_PAGE_BYTES = 16 * MIB
 _REMOVED_RUNS = 20_000
 """Of one page, so that it does not hold the event loop."""
 _SLICE_MESSAGES = 1000
@@ -81,7 +80,7 @@ class DeadLetters:
                 if skip:
                     skip -= 1
                     continue
-                if len(dead_letters) >= limit or size >= _PAGE_BYTES:
+                if len(dead_letters) >= limit or size >= PAGE_BYTES:
                     following = dead_letters[-1].cursor
                     break
                 dead_letters.append(dead_letter)

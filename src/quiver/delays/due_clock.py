@@ -4,7 +4,7 @@ import asyncio
 import logging
 from typing import Protocol
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.telemetry.supervised_task import SupervisedTask
@@ -12,9 +12,9 @@ from quiver.telemetry.supervised_task import SupervisedTask
 logger = logging.getLogger(__name__)
 
 _TICK_SECONDS = 0.25
-"""The wall clock may jump, so it is looked at this often while anything waits."""
+"""The wall clock may jump, so it is checked this often while anything waits."""
 _PAUSE_SECONDS = 0.02
-"""What falls due within this time after a delivery is delivered together."""
+"""What becomes due within this time after a delivery is delivered together."""
 
 
 class DuePartition(Protocol):
@@ -40,7 +40,7 @@ class DueClock:
         self.task.start()
 
     async def stop(self) -> None:
-        """Begins no more deliveries and waits for those that run."""
+        """Starts no more deliveries and waits for those that run."""
         await self.task.stop()
         await asyncio.gather(*self._deliveries.values(), return_exceptions=True)
 
@@ -56,7 +56,7 @@ class DueClock:
         """The partition may have something due earlier than it said before."""
         partition = self._partitions.get(place)
         if partition is None or place in self._deliveries:
-            return  # it is asked when it is added, or when the delivery has ended
+            return  # it is asked when it is added, and after each delivery
         before = self._deadlines.nearest_ms()
         self._deadlines.note(place, partition.next_time_ms())
         if self._deadlines.nearest_ms() != before:

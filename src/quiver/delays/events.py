@@ -1,4 +1,4 @@
-"""What the timers journal of a partition says: how delayed messages left, and where those that stay lie."""
+"""The records of the timers journal of a partition: how delayed messages left, and the places of those that stay."""
 
 import msgspec
 import numpy as np
@@ -21,10 +21,10 @@ class Cancelled(msgspec.Struct, tag=1, array_like=True, frozen=True):
 
 
 class Left(msgspec.Struct, tag=2, array_like=True, frozen=True):
-    """Messages whose time has come. Numbers are packed as int64."""
+    """Messages that are due. Numbers are packed as int64."""
 
     moves: list[Move]
-    """On their way into the topic. A move's content is what `MoveContent` packs."""
+    """Moves into the topic. A move's content is packed by `MoveContent`."""
     expired: bytes
     """Ids of messages that expire before they are due."""
     lost: bytes
@@ -40,7 +40,7 @@ class Relocated(msgspec.Struct, tag=4, array_like=True, frozen=True):
 
     ids: bytes
     places: bytes
-    """Where the copies lie."""
+    """The places of the copies."""
     times: bytes
     """When each is due, with its priority in the lowest bits."""
     below: int
@@ -60,7 +60,7 @@ CODEC: EventCodec[DelayEvent] = EventCodec(
 
 
 class MoveContent(msgspec.Struct, frozen=True):
-    """Which messages a move carries, and where they lie."""
+    """The messages of a move, and their places."""
 
     ids: Integers
     places: Integers
@@ -70,7 +70,7 @@ class MoveContent(msgspec.Struct, frozen=True):
         return self.ids, self.places, self.times_ms
 
     def pack(self) -> list[bytes]:
-        """Messages that lie at their id need no more than that: the schedule log has their times."""
+        """Messages that are at their id need nothing else: their times are in the schedule log."""
         if np.array_equal(self.ids, self.places):
             return [packed(self.ids)]
         return [packed(self.ids), packed(self.places), packed(self.times_ms)]

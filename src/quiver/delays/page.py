@@ -9,8 +9,8 @@ from quiver.system.pace import Pace, paced
 async def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tuple[int, int, int, int]]:
     """Time, index of the partition, id and priority of each message, in this order, after the first `skip`.
 
-    Where the page begins and ends is found by halving the time, so that a late page costs no more than the first.
-    Messages may come and leave meanwhile: those that do are in the page or not.
+    The page is found by bisecting the time, so that a late page costs no more than the first. Messages that come or
+    leave meanwhile may or may not be in the page.
     """
     starts, ends = await _positions(partitions, skip), await _positions(partitions, skip + limit)
     found: list[tuple[int, int, int, int]] = []

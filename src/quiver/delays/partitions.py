@@ -13,8 +13,8 @@ from quiver.delays.partition.partition_delays import (
     schedule_settings,
 )
 from quiver.model.errors import QuiverError, ShuttingDown
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather, paced
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class _WaitingCall(Generic[T]):
-    """A call that is made when the delays of its partition are open, and the future that its caller has."""
+    """A call that waits until the delays of its partition are open, and the future for its caller."""
 
     def __init__(self, call: "Callable[[PartitionDelays], asyncio.Future[T]]") -> None:
         self._call = call
@@ -61,7 +61,7 @@ class DelayOpener:
         self._partitions = partitions
         self._context = context
         self.waiting: dict[TopicPartition, list[_WaitingCall[Any]]] = {}
-        """In the order in which they came."""
+        """In the order of arrival."""
 
     async def open(self, place: TopicPartition) -> PartitionDelays:
         config = self._catalogue.topic_by_id(place.topic_id).config
@@ -112,7 +112,7 @@ class DelayPartitions:
     def when_open(
         self, topic: Topic, partition: int, call: "Callable[[PartitionDelays], asyncio.Future[T]]"
     ) -> "asyncio.Future[T]":
-        """What `call` returns, now or as soon as the delays are open. Calls are made in the order they came."""
+        """The result of `call`, now or as soon as the delays are open. Calls are made in the order of arrival."""
         delays = self._registry.get(topic.id, partition)
         if delays is not None:
             return call(delays)

@@ -1,4 +1,4 @@
-"""The delayed messages of a partition that wait for their time, by id, by time and by place. Pure."""
+"""The delayed messages of a partition that are not due yet, by id, by time and by place. Pure."""
 
 from collections.abc import Sequence
 from heapq import merge
@@ -15,7 +15,7 @@ _PRIORITY_MASK = (1 << PRIORITY_BITS) - 1
 _NEAR_MS = 60_000
 """What is due sooner is loaded onto the wheel."""
 _AT_LEAST_MS = 30_000
-"""How long before its time a message is loaded, at the latest."""
+"""A message is loaded at least this long before it is due."""
 _LOADED_AT_ONCE = 4096
 
 
@@ -27,7 +27,7 @@ class Delayed(NamedTuple):
     deliver_at_ms: int
     priority: int
     place: int
-    """The offset at which it lies now."""
+    """The offset at which it is now."""
 
     @property
     def time(self) -> int:
@@ -36,12 +36,12 @@ class Delayed(NamedTuple):
 
 
 class Pending:
-    """By id, by time and, those that were copied to another place of the schedule log, by place: 32 bytes for each
-    message, 64 if it was copied, and about 100 more while its time is near."""
+    """By id, by time and, for messages that were copied within the schedule log, by place: 32 bytes per message, 64
+    if it was copied, and about 100 more while it is nearly due."""
 
     def __init__(self, now_ms: int) -> None:
         self.in_place_from = 0
-        """Messages with a lower id have a place of their own, the others lie where they were written."""
+        """Messages with a lower id have another place; the others are where they were written."""
         self._due = DueTimes(now_ms)
         """The numbers are ids with the priority in the lowest bits."""
         self._times = OrderedPairs()
@@ -83,7 +83,7 @@ class Pending:
     # by time
 
     def take(self, now_ms: int, limit: int) -> list[Delayed]:
-        """What is due, in order of time: it is not taken again unless it is given back."""
+        """What is due, in order of time. It is not taken again unless it is given back."""
         found = (self.find(number >> PRIORITY_BITS) for number in self._due.take(now_ms, limit))
         return [message for message in found if message is not None]
 
@@ -106,7 +106,7 @@ class Pending:
         return times_ms[:near], numbers[:near] >> PRIORITY_BITS
 
     def places(self, ids: Integers) -> Integers:
-        """Where messages lie, in the order of the places."""
+        """The places of messages, in order."""
         places = ids.copy()
         for index in np.flatnonzero(ids < self.in_place_from).tolist():
             place = self._places.find(int(ids[index]))
@@ -132,7 +132,7 @@ class Pending:
         self._ids.add(place, id)
 
     def lowest(self, count: int) -> list[Delayed]:
-        """Those that lie furthest to the front of the schedule log, in order."""
+        """The messages closest to the front of the schedule log, in order."""
         copied = self._ids.slice(0, count)
         in_place = [(id, id) for id, _ in self._times.starting_at(self.in_place_from, LOWEST, count)]
         found = (self.find(id) for _, id in islice(merge(copied, in_place), count))
@@ -148,7 +148,7 @@ class Pending:
         return ids, times, places
 
     def restore(self, ids: Integers, times: Integers, places: Integers) -> None:
-        """Adds what `after` gave. `in_place_from` is restored before."""
+        """Adds what `after` returned. `in_place_from` is restored before this."""
         self.add(ids, times)
         copied = int(np.searchsorted(ids, self.in_place_from))
         self._places.extend(ids[:copied], places[:copied])
@@ -173,7 +173,7 @@ class DueTimes:
     """Numbers of 64 bits, each with the time at which it is due.
 
     `order` has every pair of time and number. Those below `_loaded` are on the wheel as well, unless they were taken;
-    the others are loaded as their time comes near.
+    the others are loaded when they are nearly due.
     """
 
     def __init__(self, now_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""Delays: messages that enter a topic when their time has come."""
+"""Delays: messages that enter a topic when they are due."""
 
 import asyncio
 import logging
@@ -11,12 +11,12 @@ from quiver.delays.partition.due_moves import Lateness
 from quiver.delays.partition.partition_delays import DelayContext, PartitionDelays
 from quiver.delays.partition.read_ahead import MemoryShare
 from quiver.delays.partitions import DelayPartitions
-from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest, PartitionNotFound
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.priority import Priority
+from quiver.model.schedule import DelayedMessage
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.storage.port import Storage
@@ -50,7 +50,7 @@ class DelayStats(NamedTuple):
     expired: int
     lost: int
     average_delay_ms: float
-    """Of the messages that were delivered since the broker began; so is the lateness."""
+    """The delays of the messages delivered since the broker started; so is the lateness."""
     lateness: Lateness
 
 
@@ -63,13 +63,13 @@ class Delays:
         self._maintenance = PeriodicTask("delays", self._maintain, every_seconds=_MAINTENANCE_SECONDS)
 
     async def start(self) -> None:
-        """Opens the delays that there are, and begins to deliver."""
+        """Opens the existing delays and starts to deliver."""
         await self._partitions.open_existing(self._catalogue.topics())
         self._due_clock.start()
         self._maintenance.start()
 
     async def stop(self) -> None:
-        """Finishes what was accepted. Comes before the partitions are closed."""
+        """Finishes what was accepted. Called before the partitions are closed."""
         await self._maintenance.stop()
         for delays in self._partitions.all():
             delays.hold()
@@ -85,11 +85,11 @@ class Delays:
         return self._partitions.when_open(topic, number, lambda delays: delays.intake.frame(frame, header))
 
     def schedule_message(self, topic: Topic, number: int, message: NewMessage) -> "asyncio.Future[Appended]":
-        """Queues one message; the future has its id, or where the first message with the same deduplication id is."""
+        """Queues one message; the future returns its id, or the first message with the same message id."""
         return self._partitions.when_open(topic, number, lambda delays: delays.intake.message(message))
 
     def schedule_log(self, topic: Topic, number: int) -> "asyncio.Future[Partition]":
-        """Where the delayed messages of a partition are, opened if need be."""
+        """The schedule log of a partition, opened if necessary."""
         return self._partitions.when_open(topic, number, _schedule_of)
 
     def schedule_logs(self) -> list[tuple[TopicPartition, Partition]]:
@@ -118,9 +118,9 @@ class Delays:
         return DelayedPage(messages, self.pending_count(topic.id))
 
     async def get(self, topic_name: str, partition: int | None, id: int) -> DelayedMessage:
-        """One message, also one that has left, for as long as the schedule log has it; DelayedNotFound.
+        """One message, also one that has left, as long as it is in the schedule log. Raises DelayedNotFound.
 
-        Without a partition, the one that has it; InvalidRequest if several do.
+        Without a partition it is searched for in all; InvalidRequest if several have the id.
         """
         if partition is not None:
             numbers = [partition]
@@ -146,7 +146,7 @@ class Delays:
         return DelayedMessage(partition, id, delayed.deliver_at_ms, Priority(delayed.priority), state)
 
     async def cancel(self, topic_name: str, partition: int, ids: Sequence[int]) -> set[int]:
-        """Which of these are cancelled now, and so never delivered. The others had left, or never were."""
+        """Cancels messages; returns those that will never be delivered. The others had left, or never existed."""
         delays = self._find(topic_name, partition)
         return set() if delays is None else await delays.cancel(ids)
 
@@ -167,7 +167,7 @@ class Delays:
         return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
 
     def problems(self) -> dict[str, str]:
-        """What takes no delayed messages, and why."""
+        """The partitions that accept no delayed messages, and why."""
         problems = self._partitions.problems
         names: dict[int, str] = {topic.id: topic.name for topic in self._catalogue.topics()} if problems else {}
         found = {
@@ -205,7 +205,7 @@ class Delays:
         await self._shorten_replay(failures)
 
     async def _shorten_replay(self, failures: Failures) -> None:
-        """Limits what the next start has to look at, of all partitions together."""
+        """Limits what the next start has to read, over all partitions."""
         total = pending = 0
         async for delays in paced(self._partitions.all()):
             total += delays.unsaved_messages

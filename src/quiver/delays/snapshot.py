@@ -16,7 +16,7 @@ _CHUNK_MESSAGES = 32_768
 
 
 def encode_state(state: "DelayState") -> Iterator[bytes]:
-    """The state as it is when the first chunk is made, less what is cancelled until the last one is."""
+    """The state at the first chunk, without what is cancelled before the last one is made."""
     known_below = state.known_below
     yield chunk(state.head())
     id = -1

@@ -1,7 +1,7 @@
 """The delayed messages of one partition: which are pending, and how the others left. Pure.
 
-Which messages there are is in the schedule log: a message is scheduled when it is written there, and that costs the
-timers journal nothing. What became of them is in the journal.
+The messages themselves are in the schedule log: a message is scheduled by writing it there, without a record in the
+timers journal. How messages left is in the journal.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ from quiver.structures.ordered_pairs import Integers
 
 
 class Totals:
-    """How many messages came, and how they left."""
+    """How many messages were scheduled, and how they left."""
 
     __slots__ = ("cancelled", "delivered", "expired", "lost", "scheduled")
 
@@ -44,7 +44,7 @@ class Totals:
 
 
 class DelayState:
-    """Changes take effect at once; whoever owns it writes the events. `apply` is for start-up."""
+    """Changes take effect immediately; the owner writes the events. `apply` is for start-up."""
 
     def __init__(self, now_ms: int) -> None:
         self.outbox = Outbox()
@@ -54,7 +54,7 @@ class DelayState:
         """Every message of the schedule log below this offset was seen."""
         self.purged_below = 0
         self.restored_changes = 0
-        """Changes that the snapshot of the last start had."""
+        """Changes that were in the snapshot at the last start."""
         self.cancelled = IntervalSet()
         self.expired = IntervalSet()
         self._leaving: set[int] = set()
@@ -64,7 +64,7 @@ class DelayState:
     # coming
 
     def schedule(self, ids: Integers, times_ms: Integers, priority: int) -> None:
-        """Messages as the schedule log has them, in its order. Those that are known already are left out."""
+        """Messages as they are in the schedule log, in its order. Those that are known already are ignored."""
         floor = max(self.known_below, self.pending.in_place_from, self.purged_below)
         if len(ids) and ids[0] < floor:
             new = ids >= floor
@@ -79,7 +79,7 @@ class DelayState:
         self.pending.add(ids, times_ms << PRIORITY_BITS | priority)
 
     def pass_over(self, offset: int) -> None:
-        """What lies below and was not scheduled does not count."""
+        """Messages below it that were not scheduled do not count."""
         self.known_below = max(self.known_below, offset)
 
     def seen_up_to(self, offset: int) -> None:
@@ -94,7 +94,7 @@ class DelayState:
         return None if id in self._leaving else self.pending.find(id)
 
     def cancel(self, ids: Iterable[int]) -> list[Delayed]:
-        """Takes messages out, and returns those that could still be."""
+        """Cancels messages, and returns those that could still be cancelled."""
         found = [message for id in ids if self.find(id) is not None and (message := self.pending.remove(id))]
         _note(self.cancelled, [message.id for message in found])
         self.totals.cancelled += len(found)
@@ -108,7 +108,7 @@ class DelayState:
         self.pending.put(messages)
 
     def take_due(self, now_ms: int, limit: int) -> list[Delayed]:
-        """What is due, in order of time: it stays, and cannot be cancelled, until it leaves or is put back."""
+        """Takes what is due, in order of time. It cannot be cancelled any more unless it is put back."""
         taken = self.pending.take(now_ms, limit)
         self._leaving.update(message.id for message in taken)
         return taken
@@ -121,7 +121,7 @@ class DelayState:
     def leave(
         self, target: Target, parts: Sequence[Sequence[Delayed]], expired: Sequence[Delayed], lost: Sequence[Delayed]
     ) -> Left:
-        """What was taken leaves: each part as a move, the others for good."""
+        """What was taken leaves: each part as a move; expired and lost messages without one."""
         moves = [self.outbox.begin(target, len(part), _content(part).pack()) for part in parts]
         for message in (message for part in (*parts, expired, lost) for message in part):
             self._leaving.discard(message.id)
@@ -133,7 +133,7 @@ class DelayState:
     def stay(
         self, left: Left, parts: Sequence[Sequence[Delayed]], expired: Sequence[Delayed], lost: Sequence[Delayed]
     ) -> None:
-        """It could not be written: everything is as before, and due again."""
+        """The event could not be written: everything is as before, and due again."""
         for move in reversed(left.moves):
             self.outbox.take_back(move)
         for message in expired:
@@ -145,25 +145,25 @@ class DelayState:
     # the front of the schedule log
 
     def floor(self) -> int:
-        """Nothing that is still needed lies below this offset of the schedule log."""
+        """Nothing below this offset of the schedule log is needed any more."""
         found = [self.known_below]
         found += [message.place for message in self.pending.lowest(1)]
         found += [int(MoveContent.unpack(move.content).places.min()) for move in self.outbox.open.values()]
         return min(found)
 
     def relocation(self, messages: Sequence[Delayed], places: Sequence[int]) -> Relocated:
-        """The event for the messages that lay furthest to the front and were copied."""
+        """The event for the messages at the front that were copied."""
         times = packed(np.array([message.time for message in messages], np.int64))
         below = max([self.pending.in_place_from, *(message.id + 1 for message in messages)])
         return Relocated(_ids(messages), packed(np.array(places, np.int64)), times, below)
 
     def forget_below(self, offset: int) -> None:
-        """The schedule log begins there now: nobody asks for what was before."""
+        """The schedule log now begins at this offset: forgets what is below."""
         self.cancelled.remove(0, offset)
         self.expired.remove(0, offset)
 
     def lose_below(self, offset: int) -> int:
-        """The schedule log has lost what was before: how many messages go with it."""
+        """The schedule log has lost everything below this offset: returns how many messages are lost with it."""
         before = len(self.pending)
         if not self.pending.in_place_from:
             self.pending.remove_below(offset)
@@ -175,7 +175,7 @@ class DelayState:
     # events at start-up, and those that change nothing before they are written
 
     def apply(self, event: DelayEvent) -> None:
-        """Does what an event says, as far as it was not done before."""
+        """Applies an event, unless it was applied before."""
         match event:
             case Cancelled():
                 ids = np.array(event.ids, np.int64)
@@ -214,7 +214,7 @@ class DelayState:
         self.pending.remove_below(below)
 
     def _leave_early(self, ids: Integers) -> int:
-        """How many of these are gone now that were not before. Those that come later are remembered."""
+        """Removes these and returns how many there were. Those that are not known yet are remembered."""
         ids = np.sort(ids)
         seen = int(np.searchsorted(ids, self.known_below))
         count = sum(self.pending.remove(id) is not None for id in ids[:seen].tolist())
@@ -262,7 +262,7 @@ def _note(among: IntervalSet, ids: Iterable[int]) -> None:
 
 
 def _note_all(among: IntervalSet, ids: Integers) -> int:
-    """How many of them are new; they come mostly in runs."""
+    """How many of them are new; they mostly come in runs."""
     if not len(ids):
         return 0
     ids = np.sort(ids)
@@ -273,7 +273,7 @@ def _note_all(among: IntervalSet, ids: Integers) -> int:
 
 
 def _are_in(among: IntervalSet, ids: Integers) -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Of each of these, which must rise, whether it is in a set."""
+    """For each of these, in ascending order, whether it is in a set."""
     bounds = np.array(list(among.within(int(ids[0]), int(ids[-1]) + 1)), np.int64).reshape(-1, 2)
     steps = np.zeros(len(ids) + 1, np.int64)
     np.add.at(steps, np.searchsorted(ids, bounds[:, 0]), 1)

@@ -11,11 +11,11 @@ class _CountedLock:
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.users = 0
-        """How many hold the lock or wait for it."""
+        """How many tasks hold the lock or wait for it."""
 
 
 class GroupLocks:
-    """A lock per name, also for names that are not groups yet. A name that nobody uses costs nothing."""
+    """A lock per name, also for names that are not groups yet. A name that is not in use takes no memory."""
 
     def __init__(self) -> None:
         self._locks: dict[str, _CountedLock] = {}
@@ -36,7 +36,7 @@ class GroupLocks:
 
     @contextlib.asynccontextmanager
     async def hold_all(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """In one order for everybody, so that two who need several never wait for each other."""
+        """Always in the same order, so that two tasks that need several locks never wait for each other."""
         async with contextlib.AsyncExitStack() as stack:
             for name in sorted(set(names)):
                 await stack.enter_async_context(self.hold(name))

@@ -34,15 +34,15 @@ class Groups:
         self._journaled = JournaledState(LOG_ID, self._table, _CODEC, clock=clock)
         self._last_id = 0
         self.locks = GroupLocks()
-        """For whoever changes a group, or needs it not to change."""
+        """Held by everybody who changes a group, or needs it not to change."""
         self.task = PeriodicTask("groups", self._keep_up, every_seconds=_SNAPSHOT_CHECK_SECONDS)
 
     async def open(self, storage: Storage, epoch: int) -> None:
-        """A damaged journal is `problem`: nothing is known of groups then."""
+        """If the journal is damaged, `problem` is set and no group is known."""
         try:
             await self._journaled.open(storage, epoch)
         except CorruptData as error:
-            logger.error("there are no groups until this is repaired: %s", error)
+            logger.error("groups are not available until this is repaired: %s", error)
             return
         self.task.start()
 
@@ -52,7 +52,7 @@ class Groups:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of groups; every request for them is refused with it."""
+        """Why groups are not available; every request for them raises it."""
         return self._journaled.problem
 
     def check_readable(self) -> None:
@@ -60,7 +60,7 @@ class Groups:
         self._journaled.check()
 
     def group(self, name: str) -> Group:
-        """GroupNotFound if there is none."""
+        """Raises GroupNotFound if there is none."""
         group = self.find(name)
         if group is None:
             raise GroupNotFound(group=name)
@@ -83,9 +83,8 @@ class Groups:
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
         """The queue group of a name, created at its first use.
 
-        GroupKindMismatch or GroupOrderingMismatch if it is another one. Without an ordering any is right, and a new
-        group has none.
-        """
+        GroupKindMismatch or GroupOrderingMismatch if the group is another kind or has another ordering. If no
+        ordering is given, any is accepted, and a new group has ordering `none`."""
         group = self.find(name)
         if group is None:
             check_name(name, "group")
@@ -105,22 +104,22 @@ class Groups:
         return group
 
     async def stream_group(self, name: str) -> Group:
-        """The stream group of a name, created at its first use. For whoever holds the name's lock."""
+        """The stream group of a name, created at its first use. The caller holds the name's lock."""
         check_name(name, "group")
         return self.check_stream_group(name) or await self._create(name, "stream", "none")
 
     async def change_settings(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Changes of one group are made one after another, each to what the one before it left."""
+        """Changes of one group are made one after another, each on the result of the one before."""
         async with self.locks.hold(name):
             changed = self.group(name).settings.changed(settings)
             await self._journaled.append(SettingsChanged(name, changed))
 
     async def delete(self, name: str) -> None:
-        """For whoever holds the name's lock, and has made sure that nobody uses the group."""
+        """The caller holds the name's lock, and has made sure that nobody uses the group."""
         await self._journaled.append(GroupDeleted(self.group(name).name))
 
     async def _create(self, name: str, kind: GroupKind, ordering: Ordering) -> Group:
-        # Several groups may be on their way to the disk: an id is taken when it is asked for.
+        # Several groups may be written at the same time, so each takes its id before the write.
         self._last_id = max(self._last_id, self._table.last_id) + 1
         await self._journaled.append(GroupCreated(name, self._clock.now_ms(), self._last_id, kind, ordering))
         return self.group(name)

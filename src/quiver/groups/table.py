@@ -15,7 +15,7 @@ from quiver.model.queue import Ordering
 
 class Group(msgspec.Struct, kw_only=True):
     id: int
-    """Never given twice: a group that is created again under the same name is another one."""
+    """Never used twice: a group that is created again under the same name gets another id."""
     name: str
     kind: GroupKind
     ordering: Ordering = "none"
@@ -51,7 +51,7 @@ class GroupTable:
                 del self.names[group.id]
 
     def snapshot(self) -> Iterator[bytes]:
-        """The last id, then a line per group; nothing may change until the last one is taken."""
+        """The last id, then a line per group. Nothing may change until the last line is taken."""
         yield msgspec.json.encode(self.last_id) + b"\n"
         for group in self.groups.values():
             yield msgspec.json.encode(group) + b"\n"

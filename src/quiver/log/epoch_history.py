@@ -1,7 +1,7 @@
-"""Which leader epoch a log's frames were written in. Pure: no I/O.
+"""The leader epochs in which a log's frames were written. Pure: no I/O.
 
 Compaction and retention remove frames, so the frames that are left do not tell where an epoch ended. A follower that
-has to find out how far its log agrees with its leader's asks for exactly that.
+has to find out how far its log agrees with its leader's needs exactly that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ ENTRIES_KEPT = 4096
 class EpochStart(NamedTuple):
     epoch: int
     offset: int
-    """Frames of earlier epochs are below: it is the end of the last one of those. Frames of this epoch are not."""
+    """The end of the epoch before: frames of earlier epochs are below it, frames of this epoch are not."""
 
 
 class EpochHistory:
-    """Rising epochs with their offsets, oldest first. Does not change."""
+    """Ascending epochs with their offsets, oldest first. Immutable."""
 
     __slots__ = ("starts",)
 
@@ -33,8 +33,8 @@ class EpochHistory:
     def end_offset_of(self, epoch: int, *, start_offset: int, end_offset: int) -> int:
         """The offset after the last frame whose epoch is at most this one, of a log between two offsets.
 
-        Of epochs that are older than the history nothing is certain, and so it is the start of the log: a follower
-        that truncates to it keeps nothing that its leader may not have.
+        For epochs older than the history it is the start of the log: a follower that truncates to it keeps nothing
+        that its leader may not have.
         """
         if not self.starts or epoch < self.starts[0].epoch:
             return start_offset
@@ -44,7 +44,7 @@ class EpochHistory:
         return max(start_offset, end_offset)
 
     def begun(self, starts: Sequence[EpochStart], *, start_offset: int) -> "EpochHistory":
-        """With new epochs at its end. An epoch that begins where they do has no frames, and is left out."""
+        """With new epochs at its end. An epoch that begins at the same offset has no frames and is left out."""
         new = [start for start in starts if start.epoch > self.latest]
         if not new:
             return self
@@ -52,10 +52,11 @@ class EpochHistory:
         return EpochHistory([*kept, *new])._without_front(start_offset)
 
     def truncated(self, offset: int) -> "EpochHistory":
-        """Of a log that ends at an offset."""
+        """The history of a log that ends at an offset."""
         return EpochHistory(start for start in self.starts if start.offset < offset)
 
     def _without_front(self, start_offset: int) -> "EpochHistory":
-        """Without epochs that ended below the start of the log, but for the last of them: it says that they have."""
+        """Without epochs that ended below the start of the log, except the last of them, which tells that they
+        ended."""
         ended = sum(1 for following in self.starts[1:] if following.offset <= start_offset)
         return EpochHistory(self.starts[ended:][-ENTRIES_KEPT:])

@@ -1,4 +1,4 @@
-"""A log of frames in memory, in segments like the one on disk so that retention works alike."""
+"""A log of frames in memory, in segments like a log on disk, so that retention works the same way."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -105,7 +105,7 @@ class MemoryFrames:
         self.removed = removed or RemovedFront()
 
     def follow(self, *, frames_end: int, last_append_time_ms: int, epochs: EpochHistory, last_epoch: int) -> None:
-        """The log goes on after frames that are elsewhere."""
+        """The log continues after frames that are elsewhere."""
         self.frames_end, self.last_append_time_ms = frames_end, last_append_time_ms
         self.epochs, self.last_epoch = epochs, last_epoch
 
@@ -140,7 +140,7 @@ class MemoryFrames:
         self.end_offset = self.frames_end = plan.end_offset
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> list[bytes] | None:
-        """Whole frames from the one that holds `offset`, or the first after it; None when there is none."""
+        """Whole frames from the one with `offset`, or the first after it; None if there is none."""
         end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
@@ -234,7 +234,7 @@ class MemoryFrames:
             self._segments.append(MemorySegment(self.end_offset))
 
     def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
-        """As that of files."""
+        """Like that of files."""
         active = self._segments[-1]
         if active.frames and is_due_to_roll(
             size_bytes=active.size_bytes,

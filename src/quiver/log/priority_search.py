@@ -7,13 +7,13 @@ from quiver.records.header import HEADER_BYTES
 
 
 class PrioritySearch:
-    """Like all reads it runs while the log is written; what is appended meanwhile is seen or not."""
+    """Like all reads it runs while the log is written; what is appended meanwhile may or may not be seen."""
 
     def __init__(self, view: SegmentView) -> None:
         self._view = view
 
     def knows_of_none(self, offset: int, priorities: int) -> bool:
-        """Whether it is sure, without reading, that no frame from an offset on has one of the priorities."""
+        """Whether it is certain, without reading, that no frame from an offset on has one of the priorities."""
         segments = self._view.segments
         return not any(segment.priorities & priorities for segment in segments[segment_index(segments, offset) :])
 
@@ -29,7 +29,7 @@ class PrioritySearch:
         return header is not None and header.base_offset == offset and bool(priorities >> header.priority & 1)
 
     def find_priority(self, offset: int, priorities: int) -> int | None:
-        """The first frame that ends after an offset and has one of the priorities; damage is passed over."""
+        """The first frame that ends after an offset and has one of the priorities; damaged frames are skipped."""
         tail, segments = self._view.tail, self._view.segments
         for index in range(segment_index(segments, offset), len(segments)):
             segment = segments[index]
@@ -52,7 +52,7 @@ class PrioritySearch:
         return counts
 
     def known_counts(self) -> list[int] | None:
-        """Messages in the whole log; None when something would have to be read for it."""
+        """Messages in the whole log; None if that would need a read."""
         segments = self._view.segments
         if not all(segment.is_counted for segment in segments):
             return None

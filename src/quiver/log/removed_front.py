@@ -1,4 +1,4 @@
-"""What was in the front of a log that is removed: how many messages a reader has missed, and not how many offsets."""
+"""Counts the messages in the removed front of a log: how many a reader has missed, in messages and not in offsets."""
 
 from collections.abc import Iterable
 
@@ -8,8 +8,8 @@ _HOLES_REMEMBERED = 4096
 
 
 class RemovedFront:
-    """Offsets without a message: holes of recovery, ends of transactions, what compaction took out. They are
-    remembered since the log was opened; of what was removed before that, every offset counts as a message."""
+    """Offsets without a message: gaps of recovery, markers, messages that compaction removed. They are remembered
+    since the log was opened; in what was removed before that, every offset counts as a message."""
 
     def __init__(self) -> None:
         self._holes = IntervalSet()
@@ -21,5 +21,5 @@ class RemovedFront:
             self._holes.remove(*next(iter(self._holes)))
 
     def message_count(self, start: int, end: int) -> int:
-        """Of the offsets between two, those that had a message."""
+        """How many offsets between two had a message."""
         return sum(stop - begin for begin, stop in self._holes.gaps(start, max(start, end)))

@@ -1,4 +1,4 @@
-"""Which segments are too old or too much, and when an active one is closed."""
+"""Which segments retention removes, and when an active one is closed."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,9 +14,8 @@ class SegmentAge(NamedTuple):
 class PassedTimes:
     """Append times that ages can be counted from.
 
-    One that the clock has not come to, because the clock was ahead when it was given and has been set back, is
-    replaced by the time at which retention met it first, or by an earlier one that is known. So what was stored by a
-    wrong clock grows old too.
+    A time in the future, given by a clock that was ahead and has been set back since, is replaced by the time at
+    which retention first saw it, or by an earlier known one. So messages stored with a wrong clock get old too.
     """
 
     def __init__(self) -> None:
@@ -24,7 +23,7 @@ class PassedTimes:
         """By the base offset of the segment."""
 
     def passed(self, base_offset: int, time_ms: int, now_ms: int, known_ms: Callable[[], int] | None = None) -> int:
-        """`known_ms` is when the segment was written by another clock."""
+        """`known_ms` is when the segment was written according to another clock."""
         if time_ms <= now_ms:
             self._met.pop(base_offset, None)
             return time_ms

@@ -1,4 +1,4 @@
-"""How old segments are, also those that were written by a clock that was ahead."""
+"""The ages of segments, also of those that were written with a clock that was ahead."""
 
 from quiver.log.retention import PassedTimes
 from quiver.log.segment.segment import Segment
@@ -23,7 +23,7 @@ class SegmentAges:
             passed.forget_below(offset)
 
     def _last_written(self, segment: Segment, now_ms: int) -> int:
-        """By the clock of the file system. If that is in the future too, it is set to now, to count from."""
+        """According to the file system. If that time is in the future too, it is set to now."""
         try:
             written_ms = self._files.modified_ms(segment.path)
             if written_ms > now_ms:

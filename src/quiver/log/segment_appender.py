@@ -1,4 +1,4 @@
-"""Appending to a log of segments: all frames of a call or none, over as many segments as it takes.
+"""Appends to a log of segments: all frames of a call or none, in as many segments as needed.
 
 An append has three steps: `write` the frames, make them durable, `publish` the new tail to readers. Until the last
 one nobody sees the frames, and only the caller knows the segments that the first one created.
@@ -21,14 +21,14 @@ Run = tuple[Segment, Sequence[StampedFrame]]
 
 
 class SegmentLimits(NamedTuple):
-    """When a segment is full: at a size, or when its first frame is so old."""
+    """When a segment is full: at a size, or when its first frame has an age."""
 
     segment_bytes: int
     roll_after_ms: int
 
 
 class AppendPlan:
-    """The checked facts about frames to be appended: their size, and where the log stands after them."""
+    """Facts about frames to be appended, after checks: their size, and the state of the log after them."""
 
     __slots__ = ("append_time_ms", "end_offset", "epoch", "epoch_starts", "size_bytes")
 
@@ -56,7 +56,7 @@ class AppendPlan:
         self.end_offset = end_offset
         self.epoch = epoch
         self.epoch_starts = starts
-        """Epochs that the log has no frame of yet."""
+        """Epochs without a frame in the log yet."""
         self.append_time_ms = append_time_ms
 
 
@@ -65,7 +65,7 @@ def split_runs(
 ) -> list[list[StampedFrame]]:
     """Frames by segments: the first run fits into `room` (it may be empty), each other one makes a new segment.
 
-    A frame larger than a segment gets one to itself, or goes into the active one when that `is_empty`.
+    A frame larger than a segment gets one to itself, or goes into the active one if that `is_empty`.
     """
     runs: list[list[StampedFrame]] = [[]]
     for frame in frames:
@@ -89,7 +89,7 @@ class SegmentAppender:
         self._epochs = epochs
 
     def plan(self, frames: Sequence[StampedFrame]) -> AppendPlan:
-        """Checks frames; what cannot be appended is refused here, before anything is written."""
+        """Checks frames, and refuses those that cannot be appended before anything is written."""
         tail = self._view.tail
         return AppendPlan(
             frames,
@@ -119,7 +119,7 @@ class SegmentAppender:
         self.publish(runs, plan, synced=sync)
 
     def write(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> list[Run]:
-        """The first step: all frames are in files, or none. Hand the result to `publish`, or to `abandon`."""
+        """The first step: all frames are in files, or none. Pass the result to `publish` or to `abandon`."""
         self._files.check_writable()
         segment = self._view.tail.segment
         self._prepare(segment, plan)
@@ -166,9 +166,9 @@ class SegmentAppender:
         self._files.publish(segments, tail, synced=synced)
 
     def abandon(self, runs: list[Run]) -> None:
-        """Instead of `publish`, after a failed sync: closes the new segments, which nobody else knows.
+        """Called instead of `publish` after a failed sync: closes the new segments, which nobody else knows.
 
-        Their files stay: what the disk has of them is for recovery to say.
+        Their files stay: recovery finds out how much of them is on disk.
         """
         for segment in self._new_segments(runs):
             segment.forget()
@@ -187,7 +187,7 @@ class SegmentAppender:
         self._files.publish((*self._view.segments, new), tail._replace(segment=new, size=0), synced=True)
 
     def _prepare(self, segment: Segment | None, plan: AppendPlan) -> None:
-        """New epochs are on disk before their first frame, and the counts that the index continues are known."""
+        """Makes new epochs durable before their first frame, and loads the counts that the index continues."""
         try:
             if plan.epoch_starts:
                 self._epochs.begin(plan.epoch_starts, self._view.segments, self._view.tail.frames_end)
@@ -210,7 +210,7 @@ class SegmentAppender:
     def _write_over_segments(
         self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan
     ) -> list[Run]:
-        """Writes what fits to the active segment, and the rest to as many new ones as it takes."""
+        """Writes what fits into the active segment, and the rest into as many new ones as needed."""
         room, is_empty, segment_bytes = 0, False, self.limits.segment_bytes
         if segment is not None and not self._is_old(segment, plan):
             room, is_empty = segment_bytes - segment.size, not segment.size
@@ -236,7 +236,8 @@ class SegmentAppender:
         return [segment for segment, _ in runs if segment not in known]
 
     def _undo(self, runs: list[Run], error: OSError) -> NoReturn:
-        """Removes what a failed write left. Lack of room is reported and the log goes on; all else is final."""
+        """Removes what a failed write left. If the disk is full, this is reported and the log stays usable; any other
+        failure is final."""
         new, files = self._new_segments(runs), self._files
         try:
             files.remove_segments(new[::-1])

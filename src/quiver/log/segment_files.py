@@ -1,4 +1,4 @@
-"""The files of a log of segments: making, syncing, cutting and removing them, and what goes wrong with them."""
+"""The files of a log of segments: creating, syncing, cutting and removing them, and their failures."""
 
 import logging
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _logger = logging.getLogger(__name__)
 
 
 class SegmentFiles:
-    """A log's files and the promise about them: `synced_tail` says how much is surely on disk.
+    """A log's files. `synced_tail` says how much is certainly on disk.
 
     `root` is the directory above which all names are durable.
     """
@@ -62,7 +62,7 @@ class SegmentFiles:
             self.synced_tail = tail
 
     def sync_written(self) -> None:
-        """As `sync`, and what was written and is not published yet is on disk too."""
+        """Like `sync`; it also syncs what was written and is not published yet."""
         tail = self._view.tail
         self.check_writable()
         if tail.segment is not None:
@@ -71,9 +71,10 @@ class SegmentFiles:
                 self.synced_tail = tail
 
     def sync_segment(self, segment: Segment) -> None:
-        """Syncs a file. A failure is final: the kernel may have dropped the pages, another try would prove nothing.
+        """Syncs a file. A failure is final: the kernel may have dropped the pages, so a second try would prove
+        nothing.
 
-        One at a time, because the kernel reports a failure only once: whoever syncs next must know of it.
+        One at a time, because the kernel reports a failure only once, and the next sync must know of it.
         """
         with self._sync_turn:
             self.check_writable()
@@ -85,11 +86,11 @@ class SegmentFiles:
                 finally:
                     self.open_files.unpin(segment.file)
             except OSError as error:
-                self.fail(f"a sync failed ({error.strerror}), what was written before it may be lost")
+                self.fail(f"a sync failed ({error.strerror}); what was written before it may be lost")
             self.check_writable()
 
     def _sync_quietly(self) -> None:
-        """For a file that is about to be closed for lack of descriptors: only the active one has unsynced bytes."""
+        """Called before a file is closed for lack of descriptors: only the active one has unsynced bytes."""
         segment = self._view.tail.segment
         if segment is not None and self.failure is None:
             try:
@@ -110,7 +111,7 @@ class SegmentFiles:
         return segment
 
     def _remove_stray(self, segment: Segment) -> None:
-        """A segment that was not taken into use must not stay: it would hide frames of the one before it."""
+        """Removes a segment that was not taken into use: it would hide frames of the one before it."""
         segment.forget()
         try:
             self.files.remove(segment.path)
@@ -118,7 +119,7 @@ class SegmentFiles:
             self.fail(f"{segment.path} could not be removed: {error}")
 
     def close_segment(self, segment: Segment) -> None:
-        """Nothing is appended to it any more. Only the last segment of a log may have unsynced bytes."""
+        """Closes a segment for appends. Only the last segment of a log may have unsynced bytes."""
         self.sync_segment(segment)
         segment.index.flush()
 
@@ -135,7 +136,7 @@ class SegmentFiles:
 
     def remove_segments(self, segments: Sequence[Segment]) -> None:
         """Removes files one by one, in an order that leaves no hole wherever it is interrupted."""
-        for segment in segments:  # all of them, also when a removal fails: nobody else knows them any more
+        for segment in segments:  # all of them, even if a removal fails: nobody else knows them any more
             segment.forget()
         for segment in segments:
             self.files.remove(segment.index.file.path)
@@ -144,12 +145,12 @@ class SegmentFiles:
             self.files.sync_directory(self.directory)
 
     def discard(self) -> None:
-        """Nothing of the log is needed any more: whoever syncs it from now on has nothing to do."""
+        """Nothing of the log is needed any more: later syncs have nothing to do."""
         self.synced_tail = self._view.tail
         self.forget()
 
     def forget(self) -> None:
-        """Lets go of all files, without a sync."""
+        """Closes all files, without a sync."""
         for segment in self._view.segments:
             segment.forget()
             segment.file.sync = None

@@ -1,6 +1,6 @@
 """A log of segment files. Blocking calls; one caller at a time changes a log, others may read meanwhile.
 
-`quiver.storage.local.log` runs these calls on the loop or in threads. Used alone, a log needs nothing else of Quiver.
+`quiver.storage.local.log` runs these calls on the loop or in threads. A log can be used without the rest of Quiver.
 """
 
 import contextlib
@@ -64,11 +64,11 @@ class SegmentLog:
         return self.view.tail.end_offset
 
     def epochs(self) -> EpochHistory:
-        """Which leader epochs wrote the log. Reads a file when it is first asked for."""
+        """Which leader epochs wrote the log. Reads a file at its first use."""
         return self._epochs.history(self.view.segments, self.view.tail.frames_end)
 
     def skip_to(self, offset: int) -> None:
-        """Leaves a hole: the next frame is at an offset or above."""
+        """Leaves a gap: the next frame is at an offset or above."""
         if offset > self.end_offset:
             self.view.tail = self.view.tail._replace(end_offset=offset)
 
@@ -80,7 +80,7 @@ class SegmentLog:
         return self.start_offset
 
     def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
-        """Rolls an old active segment; returns the offset below which everything is too old or too much."""
+        """Rolls an old active segment; returns the offset below which retention removes everything."""
         active = self.view.tail.segment
         if active is not None and active.size:
             due = is_due_to_roll(
@@ -91,7 +91,7 @@ class SegmentLog:
                 retention_bytes=retention_bytes,
             )
             if due:
-                with contextlib.suppress(DiskFull, PartitionOffline):  # what is too old goes all the same
+                with contextlib.suppress(DiskFull, PartitionOffline):  # what is too old is still removed
                     self.appender.roll()
         segments = self.view.segments
         by_time = retention_ms is not None
@@ -124,7 +124,7 @@ class SegmentLog:
     # the end
 
     def truncate(self, offset: int) -> None:
-        """Removes frames at and above an offset. The note about the end is cut first, so that recovery agrees."""
+        """Removes frames at and above an offset. The `reserved` file is changed first, so that recovery agrees."""
         self.files.check_writable()
         if offset >= self.end_offset:
             return
@@ -158,7 +158,7 @@ class SegmentLog:
         return segment.size if found is None else found.position
 
     def _hide_from(self, offset: int, kept: tuple[Segment, ...], position: int) -> None:
-        """Ends the log at an offset for readers, before its files are cut."""
+        """Shows readers the shorter log before its files are cut."""
         view = self.view
         last = kept[-1].frame_before(position) if position else None
         if last is None:
@@ -178,7 +178,7 @@ class SegmentLog:
             kept[-1].truncate(position)
 
     def note_loss(self, lost_from: int, lost_to: int) -> None:
-        """Remembers that synced frames are gone. Readers that get there are told, also after a restart."""
+        """Remembers that synced frames are gone. Readers of these offsets get an error, also after a restart."""
         if self._lost[1]:
             lost_from, lost_to = min(lost_from, self._lost[0]), max(lost_to, self._lost[1])
         self._lost = (lost_from, lost_to)
@@ -208,7 +208,7 @@ class SegmentLog:
     # what is kept over restarts
 
     def save_snapshot(self, offset: int, data: bytes) -> None:
-        """A snapshot is a recovery checkpoint, so what it stands for is synced before it."""
+        """A snapshot is a recovery checkpoint, so everything that it covers is synced first."""
         if offset > self.files.synced_tail.end_offset:
             self.files.sync()
         for segment in self.view.segments[-1:]:
@@ -221,7 +221,7 @@ class SegmentLog:
             raise storage_error(f"a snapshot of {self.log_id}", error) from error
 
     def state(self) -> LogState:
-        """The synced part of the log, as a place to begin recovery at."""
+        """The synced part of the log, where recovery can begin."""
         tail, (lost_from, lost_to) = self.files.synced_tail, self._lost
         return LogState(
             segment_base=tail.segment.base_offset if tail.segment is not None else -1,
@@ -236,7 +236,7 @@ class SegmentLog:
         )
 
     def close(self, end_offset: int) -> None:
-        """Syncs, notes the exact end and closes the files. `end_offset` may be above what is in the files."""
+        """Syncs, records the exact end and closes the files. `end_offset` may be above what is in the files."""
         try:
             if self.files.failure is None:
                 self.files.sync()

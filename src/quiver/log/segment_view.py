@@ -1,8 +1,7 @@
 """The reading side of a log of segments. Reads run while it is written, on the loop or in threads, without a lock.
 
-Readers see the tuple of segments and the tail as they were published, each replaced whole; so a frame is seen
-entirely or not at all. A segment that is dropped meanwhile stays readable through its pinned file.
-"""
+Readers use the published tuple of segments and the published tail, which are always replaced as a whole, so a frame
+is seen entirely or not at all. A segment that is removed meanwhile stays readable through its pinned file."""
 
 from bisect import bisect_right
 from threading import Lock
@@ -19,7 +18,7 @@ _REMEMBERED_POSITIONS = 128
 
 
 class Tail(NamedTuple):
-    """Where a log ends, as one value."""
+    """The end of a log, as one value."""
 
     end_offset: int
     segment: Segment | None
@@ -32,7 +31,7 @@ class Tail(NamedTuple):
 
 
 class Extent(NamedTuple):
-    """Bytes of a pinned file; whoever holds it unpins the file."""
+    """Bytes of a pinned file; the caller unpins the file."""
 
     file: OpenFile
     fd: int
@@ -66,7 +65,7 @@ class SegmentView:
         return sum([segment.size for segment in self.segments])
 
     def remember(self, offset: int, segment: Segment, position: int) -> None:
-        """Notes where the frame with a base offset begins, so that a read there costs no search."""
+        """Remembers where the frame with a base offset begins, so that a read there needs no search."""
         with self._positions_lock:
             positions = self._positions
             if len(positions) >= _REMEMBERED_POSITIONS:
@@ -82,7 +81,8 @@ class SegmentView:
             self._positions.clear()
 
     def read_hot(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> Extent | None:
-        """As read, but only what needs no search and was appended or read just now; None otherwise. Never blocks."""
+        """Like `read`, but only for frames that were appended or read just now and need no search; otherwise None.
+        Never blocks."""
         tail = self.tail
         known = self._positions.get(offset)
         end: tuple[Segment | None, int] | None = tail.segment, tail.size
@@ -124,7 +124,7 @@ class SegmentView:
         return None
 
     def offset_for_time(self, time_ms: int) -> int:
-        """The first offset appended at or after a time; the end when there is none."""
+        """The first offset appended at or after a time; the end if there is none."""
         tail = self.tail
         if time_ms > tail.last_append_time_ms:
             return tail.end_offset
@@ -216,7 +216,7 @@ class SegmentView:
         return Extent(segment.file, fd, position, length)
 
     def _aligned_length(self, segment: Segment, found: FoundFrame, stop: int) -> int:
-        """Up to the last frame boundary that the index knows below a position; 0 when it knows none."""
+        """The last frame boundary below a position that is in the index; 0 if there is none."""
         try:
             entry = segment.index.last_where(lambda entry: entry.position <= stop)
         except DamagedIndex:

@@ -1,9 +1,8 @@
 """Snapshots of a log: small files with a checksum, the last three kept.
 
-They are written without a sync, because a bad one is passed over. Before a log drops frames that only a snapshot
-still remembers, it calls `make_durable`: from then on two good ones that need none of these frames are on disk. Where
-there is only one, a second copy of it is kept beside.
-"""
+They are written without a sync, because a bad one is skipped. Before a log removes frames whose content only a
+snapshot still has, it calls `make_durable`: after that, two good snapshots that need none of these frames are on
+disk. If there is only one, a second copy of it is kept."""
 
 import logging
 import struct
@@ -16,7 +15,7 @@ from quiver.system.files import Files
 
 SNAPSHOTS_KEPT = 3
 VERSION = 1
-"""Rises when the content of any snapshot becomes one that the broker of before would not understand."""
+"""Rises when the content of any snapshot changes so that older brokers cannot read it."""
 _HEADER = struct.Struct("<8sqqI")
 _MAGIC = b"QVSNAP"
 _COPY = ".copy"
@@ -30,10 +29,10 @@ class SnapshotFiles:
         self._lock = Lock()
         self.offsets = sorted({offset for name in names if (offset := _offset_of(name)) is not None})
         self.problems: dict[int, str] = {}
-        """What was found to be wrong with some of them, and has not been replaced yet."""
+        """What is wrong with damaged ones that have not been replaced yet."""
         self._bad: set[int] = set()
         self._copies = {int(name[:20]) for name in names if name.endswith(_COPY) and _offset_of(name) is not None}
-        # of those found here any one may be the durable one
+        # any of those found here may be the durable one
         self._unsynced = set(self.offsets)
         self._anchors = set(self.offsets)
 
@@ -52,7 +51,7 @@ class SnapshotFiles:
                 self._remove(old)
 
     def newest(self, end_offset: int | None = None) -> tuple[int, bytes] | None:
-        """Offset and data of the newest good one that is not above an offset."""
+        """The offset and data of the newest good snapshot at or below an offset."""
         for offset in reversed(self.offsets):
             if end_offset is None or offset <= end_offset:
                 data = self._load(offset)
@@ -61,7 +60,7 @@ class SnapshotFiles:
         return None
 
     def refuse(self, offset: int, problem: str) -> None:
-        """Whoever it belongs to cannot use it: it is passed over from now on."""
+        """The owner cannot use this snapshot: it is skipped from now on."""
         if offset not in self._bad:
             self._bad.add(offset)
             self._anchors.discard(offset)
@@ -69,7 +68,7 @@ class SnapshotFiles:
             _logger.error("%s is not used: %s", self._path(offset), problem)
 
     def make_durable(self, start_offset: int) -> None:
-        """What lies below an offset, or parts of it, is about to go."""
+        """Called before frames below an offset are removed."""
         with self._lock:
             for offset in sorted(self._unsynced & set(self.offsets)):
                 self._sync(offset)
@@ -103,7 +102,7 @@ class SnapshotFiles:
         try:
             self._files.fdatasync(fd)
         except OSError:
-            self._remove(offset)  # a second try could succeed with the bytes gone
+            self._remove(offset)  # a second sync could succeed although the bytes are gone
             raise
         finally:
             self._files.close(fd)
@@ -145,7 +144,7 @@ class SnapshotFiles:
             _logger.error("%s is not used, but its copy: %s", self._path(offset), problem)
 
     def _read(self, path: Path, offset: int) -> bytes | str:
-        """Its data, or what is wrong with it."""
+        """The data of a snapshot, or what is wrong with it."""
         try:
             content = self._files.read_file(path)
             magic, stored_offset, length, crc = _HEADER.unpack_from(content)

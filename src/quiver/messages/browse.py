@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quiver.messages.stored_slice import StoredSlice, read_slice
 from quiver.model.errors import CorruptData, InvalidFrame, PartitionNotFound
-from quiver.model.limits import MIB
+from quiver.model.limits import MIB, PAGE_BYTES
 from quiver.model.message import StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import Topic
@@ -18,7 +18,6 @@ from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
 
 _READ_BYTES = MIB
-PAGE_BYTES = 16 * MIB
 
 
 def message_size(message: StoredMessage) -> int:
@@ -35,18 +34,18 @@ class MessagePage(NamedTuple):
 
 class BrowseRequest(NamedTuple):
     offset: int | None = None
-    """Where to begin; below the earliest offset, at the earliest."""
+    """The first offset; one below the earliest means the earliest."""
     limit: int = 100
-    """Messages, at most."""
+    """The largest number of messages."""
     from_time_ms: int | None = None
     to_time_ms: int | None = None
     read_committed: bool = True
     include_expired: bool = False
-    """Whether messages past their time to live are shown. They count as read bytes if they are not."""
+    """Whether to show messages past their time to live. They count as read bytes even if they are not shown."""
     max_bytes: int = PAGE_BYTES
-    """About how large the page may be."""
+    """The approximate size of the page."""
     hold: Callable[[int], None] | None = None
-    """Is told of every byte that the page takes, and may refuse it."""
+    """Called with the bytes that the page takes; may refuse them."""
 
 
 class Browse:

@@ -5,13 +5,14 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from quiver.messages.browse import PAGE_BYTES, MessagePage, message_size
+from quiver.messages.browse import MessagePage, message_size
+from quiver.model.limits import PAGE_BYTES
 from quiver.model.message import StoredMessage
 
 _LEAST_READ = 10
 
 ReadPartition = Callable[[int, int, int, int], Awaitable[MessagePage]]
-"""Number, offset, limit and bytes."""
+"""Reads a part of a partition: number, offset, limit and bytes."""
 
 
 class TopicPage(NamedTuple):
@@ -22,12 +23,12 @@ class TopicPage(NamedTuple):
 
 
 class _Source:
-    """What was read of a partition and is not in the page yet."""
+    """What was read from a partition and is not in the page yet."""
 
     def __init__(self, number: int, offset: int) -> None:
         self.number = number
         self.position = offset
-        """Behind what was read."""
+        """The offset after what was read."""
         self.messages: deque[StoredMessage] = deque()
         self.expired_count = 0
         self.is_read = False
@@ -52,7 +53,7 @@ class _Source:
 
 
 async def read_all(read: ReadPartition, offsets: Sequence[int], limit: int) -> TopicPage:
-    """Up to `limit` messages and about 16 MiB, from an offset of each partition on; what ties is by partition."""
+    """Up to `limit` messages and about 16 MiB, from an offset in each partition; ties go by partition."""
     sources = [_Source(number, offset) for number, offset in enumerate(offsets)]
     part = min(limit, max(_LEAST_READ, 4 * limit // len(sources)))
     part_bytes = PAGE_BYTES // len(sources)

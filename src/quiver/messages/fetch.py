@@ -22,7 +22,7 @@ class FetchPart(NamedTuple):
 
 
 class FetchedSlice(NamedTuple):
-    """What was found for one part. Whoever gets it releases the slice."""
+    """What was found for one part. The caller releases the slice."""
 
     part: FetchPart
     slice: FrameSlice | None
@@ -34,7 +34,7 @@ class FetchedSlice(NamedTuple):
     error: QuiverError | None = None
     ttl_ms: int | None = None
     removed_count: int | None = None
-    """Below the start: how many messages were there."""
+    """If the offset is below the start of the log: how many messages were removed."""
 
 
 class Fetch:
@@ -53,7 +53,7 @@ class Fetch:
         max_bytes: int,
         read_committed: bool = True,
     ) -> list[FetchedSlice]:
-        """Returns at once when there are min_bytes or an error, else as soon as there are, or after max_wait_ms.
+        """Returns as soon as there are min_bytes or an error, or after max_wait_ms.
 
         With `read_committed` slices end where the first open transaction begins.
         """
@@ -82,7 +82,7 @@ class Fetch:
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
     ) -> int:
-        """The offset a position means now, for readers of committed messages or of all."""
+        """The current offset of a position, for readers of committed messages or of all messages."""
         found = self._partitions.get(topic_id, partition)
         log = found.log
         end = found.committed.last_stable if read_committed else found.committed.high_watermark
@@ -134,13 +134,13 @@ class Fetch:
             high_watermark, last_stable = committed.high_watermark, committed.last_stable
             if part.offset > high_watermark:
                 raise _out_of_range(partition, part.partition, part.offset)
-            # A slice holds at least one frame; once the response has something, a used-up budget means no more.
+            # A slice has at least one frame: once the response has something, an empty budget means no more slices.
             found = None
             end = last_stable if read_committed else high_watermark
             if (max_bytes > 0 or is_first) and (part.offset < end or part.offset < log.start_offset):
                 found = await log.read(part.offset, max_bytes=max(max_bytes, 1), end_offset=end)
                 if found is not None and part.offset < log.start_offset:
-                    found.release()  # removed meanwhile: what was aborted in it may be forgotten
+                    found.release()  # removed meanwhile: its aborts may be forgotten
                     raise _out_of_range(partition, part.partition, part.offset)
         except OffsetOutOfRange as error:
             start = log.start_offset

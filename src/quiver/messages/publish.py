@@ -38,7 +38,7 @@ class Published(NamedTuple):
     offset: int
     duplicate: bool = False
     delayed: bool = False
-    """It waits for its time, and the offset is its id among the delayed messages."""
+    """The message waits until it is due, and the offset is its id among the delayed messages."""
 
 
 class _Begun(NamedTuple):
@@ -63,9 +63,10 @@ class ProducerTransactions(Protocol):
         """Whether a producer may use an epoch; None if it has no transactions."""
 
     def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
-        """Makes a frame part of its producer's transaction, which does not end before the result is called.
+        """Makes a frame part of its producer's transaction, and returns a callback.
 
-        That is called when the frame is written, or with the error because of which it is not.
+        The transaction does not end before the callback is called: without an argument when the frame is written, or
+        with the error if it was not.
         """
 
 
@@ -85,7 +86,7 @@ class Publish:
         self._transactions = transactions
         self._clock = clock
         self._sticky: dict[int, int] = {}
-        """Per topic, how many messages without a key came so far."""
+        """The number of messages without a key so far, per topic."""
 
     def frame(
         self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
@@ -111,7 +112,7 @@ class Publish:
         return found.append(frame, header)
 
     def _check_producer(self, producer_id: int, epoch: int) -> None:
-        """A frame fences all earlier epochs of its producer: so the broker must have given out its epoch."""
+        """A frame fences all earlier epochs of its producer, so the broker must have given out its epoch."""
         was_given = self._transactions.was_given(producer_id, epoch)
         if was_given is None:
             was_given = self._catalogue.producer_ids.was_given(producer_id, epoch)
@@ -139,7 +140,7 @@ class Publish:
         return appended
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
-        """Publishes each message by itself: returns where each one is, or why it was refused."""
+        """Publishes each message by itself; returns the position of each, or why it was refused."""
         topic = self._catalogue.topic(topic_name)
         started: list[_Begun | QuiverError] = []
         begun_at_once: set[int] = set()
@@ -148,7 +149,7 @@ class Publish:
             started.append(begun)
             if isinstance(begun, _Begun):
                 begun_at_once.add(begun.partition)
-            if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each of them builds a frame when the loop comes to it
+            if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each one builds a frame in its own turn of the loop
                 begun_at_once.clear()
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]
@@ -166,7 +167,7 @@ class Publish:
             return _Begun(number, self._partitions.get(topic.id, number).append_message(now))
         except QuiverError as error:
             return error
-        except Exception:  # it is the fault of this message: the others are published
+        except Exception:  # only this message is at fault: the others are published
             logger.exception("a message to %s was refused", topic.name)
             return QuiverError()
 
@@ -180,7 +181,7 @@ class Publish:
 
 
 def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | None:
-    """The partition that a message asks for, or that its key, or else its id, belongs to; None: any."""
+    """The partition that a message names, or that its key, or else its id, hashes to; None: any."""
     if message.partition is not None:
         if not 0 <= message.partition < count:
             raise PartitionNotFound(topic=topic.name, count=count, partition=message.partition)

@@ -1,4 +1,4 @@
-"""Stored messages with all that goes with them when they are moved: read in slices, decoded off the loop."""
+"""Stored messages with everything that moves with them: read in slices, decoded in a thread."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ class StoredRow(NamedTuple):
 
     @property
     def size(self) -> int:
-        """About what it takes in memory and in a frame."""
+        """Approximately what it takes in memory and in a frame."""
         message = self.message
         size = len(message.value or b"") + len(message.key or b"") + 64
         return size + sum(len(name) + len(value) + 8 for name, value in (message.headers or {}).items())
@@ -43,9 +43,9 @@ async def read_rows(
     *,
     slice_bytes: int = MIB,
 ) -> AsyncIterator[list[T]]:
-    """What `choose` makes of the messages from `start` up to `end`, in slices, in order; None leaves one out.
+    """The results of `choose` for the messages from `start` up to `end`, in slices, in order; None leaves one out.
 
-    `choose` runs in a thread. What retention has removed is not there, and damaged frames are stepped over.
+    `choose` runs in a thread. Messages that retention has removed are left out, and damaged frames are skipped.
     """
     position, end = max(start, partition.log.start_offset), min(end, partition.committed.last_stable)
     while position < end:
@@ -77,7 +77,7 @@ def _decode(stored: StoredSlice, end: int, choose: Callable[[StoredRow], T | Non
                 chosen += [found for row in rows if (found := choose(row)) is not None]
             position = max(position, header.next_offset)
     except InvalidFrame:
-        # A bad header after good frames is the first thing of the next slice, and the log says what comes after it.
+        # A damaged header after good frames begins the next slice; then the log tells where reading can continue.
         if position == stored.position:
             raise
     return chosen, position
@@ -95,7 +95,7 @@ def _opened(stored: StoredSlice, place: int, header: FrameHeader, name: str) -> 
 
 
 def frame_rows(frame: OpenFrame, start: int, end: int) -> list[StoredRow]:
-    """The messages of a frame from `start` up to `end`; costs by those, not by the frame."""
+    """The messages of a frame from `start` up to `end`. The cost depends on these, not on the size of the frame."""
     header = frame.header
     first, count = _place(frame, start, end)
     offsets = _offsets(frame, first, count)

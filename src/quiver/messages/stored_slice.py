@@ -1,4 +1,4 @@
-"""Stored frames of a partition, with what readers must not see of them."""
+"""Stored frames of a partition, and which of them readers must not see."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from quiver.partition.partition import Partition
 
 class StoredSlice(NamedTuple):
     position: int
-    """From where on its messages are wanted; the first frame may begin before."""
+    """The first offset that is wanted; the first frame may begin before it."""
     data: bytes | memoryview
     hidden: frozenset[int]
     """Base offsets of frames whose transactions were aborted."""
@@ -45,6 +45,6 @@ async def read_slice(
         finally:
             found.release()
         if committed.aborted_gone_below != compacted or position < log.start_offset:
-            continue  # what was aborted in these bytes may be forgotten: they are read again, or are gone
+            continue  # the aborts in these bytes may be forgotten meanwhile: read again, unless they are gone
         hidden = committed.hidden_frames(data, position) if read_committed else frozenset()
         return StoredSlice(position, data, hidden)

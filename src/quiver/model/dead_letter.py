@@ -1,4 +1,4 @@
-"""Dead letters: messages that a queue group gave up, as they are listed, looked for and named."""
+"""Dead letters: messages that a queue group gave up, how they are listed, searched and named."""
 
 import zlib
 from typing import NamedTuple
@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import NAME_LENGTH
 from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import Priority
 
@@ -27,8 +28,7 @@ _HEADER_FIELDS = (
     "ttl",
 )
 HEADER_NAMES = frozenset(HEADER_PREFIX + field for field in _HEADER_FIELDS)
-"""The headers that say how a dead letter died; all others are the message's own."""
-_LONGEST_NAME = 240
+"""The headers that say why the message became a dead letter; all others are the message's own."""
 _HASH_DIGITS = 8
 
 
@@ -37,20 +37,20 @@ def is_dead_letter_topic(name: str) -> bool:
 
 
 def dead_letter_topic(topic: str) -> str:
-    """The topic that the dead letters of a topic go to: its own name with `.dlq`, and for a dead-letter topic itself.
+    """The topic for the dead letters of a topic: its name with `.dlq`. A dead-letter topic is its own.
 
-    A name that has no room for it is cut short, with a checksum of the whole in the place of its end.
+    A name that would get too long is cut, and ends with a checksum of the whole name.
     """
     if is_dead_letter_topic(topic):
         return topic
-    if len(topic) + len(SUFFIX) <= _LONGEST_NAME:
+    if len(topic) + len(SUFFIX) <= NAME_LENGTH:
         return topic + SUFFIX
-    kept = topic[: _LONGEST_NAME - len(SUFFIX) - _HASH_DIGITS - 1]
+    kept = topic[: NAME_LENGTH - len(SUFFIX) - _HASH_DIGITS - 1]
     return f"{kept}-{zlib.crc32(topic.encode()):0{_HASH_DIGITS}x}{SUFFIX}"
 
 
 class DeadLetterId(NamedTuple):
-    """The place of a dead letter in the dead-letter topic. Users write it `partition:offset`."""
+    """Where a dead letter is in the dead-letter topic. Users write it `partition:offset`."""
 
     partition: int
     offset: int
@@ -68,7 +68,8 @@ def parse_dead_letter_id(text: object) -> DeadLetterId:
 
 
 class DeadLetterCursor(NamedTuple):
-    """A place between two dead letters, in the order of their death. Users get it as text and give it back."""
+    """A position in the list of dead letters, ordered by the time of dead-lettering. Users get it as text and send it
+    back."""
 
     died_at_ms: int
     partition: int
@@ -83,7 +84,7 @@ def parse_dead_letter_cursor(text: object) -> DeadLetterCursor:
     match numbers:
         case [int(partition), int(offset), int(died_at_ms)]:
             return DeadLetterCursor(died_at_ms, partition, offset)
-    raise InvalidRequest(problem=f"after: {shown(text)} is not what a page of dead letters gave as `next`")
+    raise InvalidRequest(problem=f"after: {shown(text)} is not the `next` of a page of dead letters")
 
 
 class Original(msgspec.Struct, frozen=True, array_like=True):
@@ -102,14 +103,14 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
     timestamp_ms: int
     """The message's own."""
     died_at_ms: int
-    """When it came to the dead-letter topic."""
+    """When it was appended to the dead-letter topic."""
     key: bytes | None
     value: bytes | None
     headers: dict[str, bytes]
-    """The message's own: those that say how it died are in the other fields."""
+    """The message's own; the headers about the dead-lettering are in the other fields."""
     priority: Priority
     reason: str = ""
-    """max_attempts, rejected or expired; empty when it was published here by somebody."""
+    """max_attempts, rejected or expired; empty when it was published here directly."""
     last_error: str = ""
     attempts: int = 0
     group: str = ""
@@ -125,7 +126,7 @@ class DeadLetter(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """Which dead letters are meant: those that fit everything given. Nothing given: all."""
+    """Selects the dead letters that match every given field; without any, all of them."""
 
     ids: list[tuple[int, int]] | None = None
     """(partition, offset) in the dead-letter topic."""
@@ -134,13 +135,13 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, array_like=True, kw_only=Tru
     reason: str | None = None
     key: bytes | None = None
     contains: bytes | None = None
-    """Is in the value, or in the last error."""
+    """Bytes that are in the value or in the last error."""
     from_time_ms: int | None = None
     to_time_ms: int | None = None
-    """By time of death, inclusive."""
+    """The time of dead-lettering, inclusive."""
 
     def fits(self, dead_letter: DeadLetter) -> bool:
-        """Times and ids aside, which the search goes by already."""
+        """Checks everything but times and ids: the search itself goes by those."""
         return (
             (self.group is None or dead_letter.group == self.group)
             and (self.reason is None or dead_letter.reason == self.reason)

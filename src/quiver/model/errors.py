@@ -1,4 +1,4 @@
-"""The error catalogue: one class a code, the same for HTTP, the native protocol, the SDK and the CLI.
+"""The error catalogue: one class per code, the same for HTTP, the native protocol, the SDK and the CLI.
 
 A class is a row of data: its code, its HTTP status, whether trying again can help, and a sentence that
 says what is wrong and what to do. `raise TopicNotFound(topic="orders")` fills the sentence in.
@@ -13,7 +13,7 @@ class QuiverError(Exception):
     code: str = "internal"
     status: int = 500
     retryable: bool = False
-    sentence: ClassVar[str] = "the broker met an unexpected problem; its log has the details"
+    sentence: ClassVar[str] = "an unexpected problem in the broker; its log has the details"
 
     def __init__(self, message: str | None = None, /, **details: Any) -> None:
         self.details = details
@@ -24,7 +24,7 @@ class QuiverError(Exception):
         return str(self.args[0])
 
     def to_dict(self) -> dict[str, Any]:
-        """The error object that HTTP answers carry."""
+        """The error object in HTTP responses."""
         return {
             "error": self.message,
             "code": self.code,
@@ -52,7 +52,7 @@ class InvalidSetting(QuiverError):
 
 
 class InvalidFrame(QuiverError):
-    """A frame that a producer sent and that is not stored."""
+    """A producer sent a frame that cannot be stored."""
 
     code, status = "invalid_frame", 400
     sentence = "the frame is refused: {problem}"
@@ -78,7 +78,7 @@ class RequestTooLarge(QuiverError):
 
 class SlowClient(QuiverError):
     code, status, retryable = "slow_client", 408, True
-    sentence = "{what} came more slowly than {rate}; send it faster, or in smaller requests"
+    sentence = "{what} arrived more slowly than {rate}; send it faster, or in smaller requests"
 
 
 class HostNotAllowed(QuiverError):
@@ -91,7 +91,7 @@ class HostNotAllowed(QuiverError):
 
 class ForeignOrigin(QuiverError):
     code, status = "foreign_origin", 403
-    sentence = "requests that change something are not taken from pages of {origin}"
+    sentence = "requests that change something are refused from web pages of {origin}; send them from a program"
 
 
 class ProtocolError(QuiverError):
@@ -120,10 +120,10 @@ class TopicExists(QuiverError):
 
 
 class StalePartitionCount(QuiverError):
-    """The producer hashed by a partition count that is no longer true; it refreshes and hashes again."""
+    """The producer hashed keys with an old partition count; it must refresh the count and hash again."""
 
     code, status, retryable = "stale_partition_count", 409, True
-    sentence = "topic {topic!r} has {count} partitions now; fetch metadata again and send again"
+    sentence = "topic {topic!r} now has {count} partitions; fetch metadata again and send again"
 
 
 class OffsetOutOfRange(QuiverError):
@@ -132,7 +132,7 @@ class OffsetOutOfRange(QuiverError):
 
 
 class CorruptData(QuiverError):
-    """Stored bytes that do not match their checksum; nothing is deleted, reads around them go on."""
+    """Stored bytes do not match their checksum. Nothing is deleted, and everything around them can be read."""
 
     code, status = "corrupt_data", 500
     sentence = (
@@ -153,7 +153,7 @@ class DiskFull(QuiverError):
 
 class OutOfSequence(QuiverError):
     code, status = "out_of_sequence", 409
-    sentence = "producer {producer_id} sent sequence {sequence} where {expected} was due; it must take a new epoch"
+    sentence = "producer {producer_id} sent sequence {sequence} instead of {expected}; it must take a new epoch"
 
 
 class ProducerFenced(QuiverError):
@@ -167,35 +167,35 @@ class UnknownProducer(QuiverError):
 
 
 class TransactionConflict(QuiverError):
-    """It cannot be done now: the transaction is about to end, or the one before has not ended everywhere."""
+    """Not possible now: the transaction is about to end, or the one before it has not ended in every partition."""
 
     code, status, retryable = "transaction_conflict", 409, True
     sentence = "transaction {transaction}: {problem}; try again"
 
 
 class TransactionAborted(QuiverError):
-    """Not by its producer, which may begin the next one: the transaction can be done again as a whole."""
+    """Aborted by the broker, not by its producer. The producer may repeat the whole transaction."""
 
     code, status, retryable = "transaction_aborted", 409, True
-    sentence = "transaction {transaction} was aborted: {problem}; do it again"
+    sentence = "transaction {transaction} was aborted: {problem}; run it again"
 
 
 class CommitKeyConflict(QuiverError):
-    """A commit under a key that stands for something else: nothing of it was committed."""
+    """The commit key was already used for something else: nothing was committed."""
 
     code, status = "commit_key_conflict", 409
     sentence = (
-        "the key {key!r} was committed with {committed!r} and now comes with {asked!r}; what is new needs a new key"
+        "the commit key {key!r} was used for {committed!r} and now comes with {asked!r}; use a new key for new work"
     )
 
 
 class TransactionNotFound(QuiverError):
     code, status = "transaction_not_found", 404
-    sentence = "there is no producer {producer!r} with transactions; quiver txn list shows them"
+    sentence = "there is no transactional producer {producer!r}; quiver txn list shows them"
 
 
 class MessageIdUndecided(QuiverError):
-    """The first message with the id may still turn out not to count: nobody can say whether this one repeats it."""
+    """The first message with this id may still be aborted, so it is not known yet whether this one is a repeat."""
 
     code, status, retryable = "message_id_undecided", 409, True
     sentence = "a message with id {id!r} is part of a transaction that is still open, or is being written; try again"
@@ -203,12 +203,12 @@ class MessageIdUndecided(QuiverError):
 
 class StaleEpoch(QuiverError):
     code, status, retryable = "stale_epoch", 409, True
-    sentence = "epoch {epoch} is over, {current} has begun; fetch metadata again"
+    sentence = "epoch {epoch} has ended and {current} has begun; fetch metadata again"
 
 
 class GroupNotFound(QuiverError):
     code, status = "group_not_found", 404
-    sentence = "there is no group {group!r}; it begins when its first member joins"
+    sentence = "there is no group {group!r}; it is created when its first member joins"
 
 
 class MemberNotFound(QuiverError):
@@ -218,7 +218,7 @@ class MemberNotFound(QuiverError):
 
 class MemberFenced(QuiverError):
     code, status = "member_fenced", 409
-    sentence = "member {member!r} was put out of the group (it was silent too long, or replaced); join again"
+    sentence = "member {member!r} was removed from the group (it was silent for too long, or replaced); join again"
 
 
 class GenerationMismatch(QuiverError):
@@ -252,7 +252,7 @@ class InvalidReceipt(QuiverError):
 
 
 class LeaseLost(QuiverError):
-    """The receipt names a lease that is over: settled already, or given to somebody else since."""
+    """The receipt's lease has ended: the message was settled, or leased to another consumer."""
 
     code, status = "lease_lost", 410
     sentence = (
@@ -270,7 +270,7 @@ class SettleInOrder(QuiverError):
 
 class DelayedNotFound(QuiverError):
     code, status = "delayed_not_found", 404
-    sentence = "there is no delayed message {id} in {place}; it was delivered or cancelled, or never was"
+    sentence = "there is no delayed message {id} in {place}; it was delivered or cancelled, or never existed"
 
     def __init__(self, message: str | None = None, /, **details: Any) -> None:
         topic, partition = details.get("topic"), details.get("partition")
@@ -280,7 +280,7 @@ class DelayedNotFound(QuiverError):
 
 class DeadLetterNotFound(QuiverError):
     code, status = "dead_letter_not_found", 404
-    sentence = "there is no dead letter {id!r} of {topic!r}; it was redriven or purged, or never was"
+    sentence = "there is no dead letter {id!r} of {topic!r}; it was redriven or purged, or never existed"
 
 
 class ScheduleNotFound(QuiverError):
@@ -290,7 +290,7 @@ class ScheduleNotFound(QuiverError):
 
 class ScheduleExists(QuiverError):
     code, status = "schedule_exists", 409
-    sentence = "there is a schedule {schedule!r} already; remove it first or choose another name"
+    sentence = "schedule {schedule!r} exists already; remove it first or choose another name"
 
 
 class NotSupported(QuiverError):
@@ -314,7 +314,7 @@ class DataDirectoryInUse(QuiverError):
 
 
 class ConnectionLost(QuiverError):
-    """Client side: the broker cannot be reached, or went away before it answered."""
+    """Client side: the broker cannot be reached, or the connection broke before the response."""
 
     code, status, retryable = "connection_lost", 503, True
     sentence = "no connection to {address}: {problem}"
@@ -322,11 +322,11 @@ class ConnectionLost(QuiverError):
 
 class RequestTimeout(QuiverError):
     code, status, retryable = "timeout", 504, True
-    sentence = "no answer within {seconds} s; the request may or may not have been carried out"
+    sentence = "no response within {seconds} s; the request may or may not have been carried out"
 
 
 class MessageTimeout(QuiverError):
-    """Client side: whoever waits for messages has said for how long. Asking again waits again."""
+    """Client side: no message came within the time that the caller was willing to wait. It may simply call again."""
 
     code, status, retryable = "message_timeout", 504, True
     sentence = "no message came within {seconds:g} s{reason}"
@@ -336,7 +336,10 @@ class BufferFull(QuiverError):
     """Client side: the producer's memory stayed full for as long as the caller was willing to wait."""
 
     code, status, retryable = "buffer_full", 503, True
-    sentence = "the producer holds {size} bytes that wait for the broker, over its limit of {limit}"
+    sentence = (
+        "the producer has {size} bytes that wait for the broker, over its limit of {limit}; slow down, or raise the "
+        "limit"
+    )
 
 
 class Closed(QuiverError):
@@ -375,7 +378,7 @@ CATALOGUE: dict[str, type[QuiverError]] = _all_kinds(QuiverError)
 
 
 def error_from_wire(code: str, message: str, retryable: bool = False) -> QuiverError:
-    """The error a peer sent; a code this version does not know becomes a plain QuiverError that keeps it."""
+    """The error that a peer sent. A code that this version does not know becomes a QuiverError with that code."""
     kind = CATALOGUE.get(code)
     if kind is not None:
         return kind(message)

@@ -3,9 +3,8 @@
 import msgspec
 
 from quiver.model.errors import InvalidRequest
+from quiver.model.limits import MESSAGE_ID_BYTES
 from quiver.model.priority import Priority
-
-MAX_ID_BYTES = 1024
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +22,7 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as it lies in the log."""
+    """A message as it is in the log."""
 
     partition: int
     offset: int
@@ -36,8 +35,8 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_message_id(id: bytes) -> None:
-    """What users may call a message by."""
-    if not 0 < len(id) <= MAX_ID_BYTES:
+    """InvalidRequest for what cannot be a message id."""
+    if not 0 < len(id) <= MESSAGE_ID_BYTES:
         raise InvalidRequest(
-            problem=f"a message id has 1 to {MAX_ID_BYTES} bytes, not {len(id)}; leave it out for none"
+            problem=f"a message id has 1 to {MESSAGE_ID_BYTES} bytes, not {len(id)}; leave it out for no id"
         )

@@ -23,7 +23,7 @@ LATEST = Position("latest")
 def parse_position(value: object, now_ms: int, what: str = "start") -> Position:
     """`earliest`, `latest`, an offset (int or digits), `-2h` or a negative timedelta (ago), or a time.
 
-    Small whole numbers are offsets; to name a time by number use RFC 3339 instead.
+    A whole number is always an offset, never epoch milliseconds.
     """
     if isinstance(value, Position):
         return value

@@ -1,9 +1,15 @@
-"""A recurring schedule: what it sends, where and when."""
+"""Messages that enter a topic later: delayed messages, and recurring schedules."""
+
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import Priority
+
+DelayedStatus = Literal["pending", "delivered", "cancelled", "expired"]
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +27,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
     created_at_ms: int = 0
     anchor_ms: int = 0
-    """What intervals are counted from: when `cron` was set."""
+    """When `cron` was set; intervals are counted from here."""
 
 
 class ScheduleChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is absent stays as it is."""
+    """The fields to change; the others stay as they are."""
 
     cron: str | UnsetType = UNSET
     timezone: str | UnsetType = UNSET
@@ -41,3 +47,33 @@ class ScheduleChanges(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
         if "cron" in given:
             given["anchor_ms"] = now_ms
         return msgspec.structs.replace(schedule, **given)
+
+
+class DelayedMessage(msgspec.Struct, frozen=True, array_like=True):
+    """A message that enters its topic at a given time, and its state."""
+
+    partition: int
+    id: int
+    """What publishing it returned as its offset. It gets another offset when it enters the topic."""
+    deliver_at_ms: int
+    priority: Priority
+    state: DelayedStatus
+
+
+class DelayedId(NamedTuple):
+    """Users write it `partition:id`, or just `id` if only one partition has it."""
+
+    partition: int | None
+    id: int
+
+    def __str__(self) -> str:
+        return str(self.id) if self.partition is None else f"{self.partition}:{self.id}"
+
+
+def parse_delayed_id(text: str) -> DelayedId:
+    match [whole_number(part) for part in text.split(":")]:
+        case [int(partition), int(id)]:
+            return DelayedId(partition, id)
+        case [int(id)]:
+            return DelayedId(None, id)
+    raise InvalidRequest(problem=f"{shown(text)} is not the id of a delayed message, such as 0:42")

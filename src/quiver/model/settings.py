@@ -1,23 +1,22 @@
-"""Settings as users write them: parsed by name, and every bad one named at once."""
+"""Settings as users write them: parsed by name; one error names every bad setting."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from quiver.model.errors import InvalidRequest, InvalidSetting
-from quiver.model.numbers import shown, whole_number
-from quiver.model.sizes import parse_size_bytes
+from quiver.model.numbers import parse_size_bytes, shown, whole_number
 from quiver.model.times import parse_duration_ms
 
 
 class Setting(NamedTuple):
     field: str
-    """The name of the field that holds it."""
+    """The field that it sets."""
     parse: Callable[[object], Any]
     """Raises ValueError, TypeError or InvalidRequest."""
 
 
 def parse_settings(kind: str, known: Mapping[str, Setting], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that users' settings mean; every bad one is named in one InvalidSetting."""
+    """The fields that users' settings set. One InvalidSetting names every bad setting."""
     fields: dict[str, Any] = {}
     problems: dict[str, str] = {}
     for name, value in settings.items():

@@ -1,8 +1,8 @@
 """Durations and times as users write them.
 
 Durations are strings such as `500ms`, `30s`, `1h30m`, `7d`, numbers of seconds, or `timedelta`. Times are RFC 3339,
-epoch milliseconds or `datetime`, and are shown as RFC 3339 in UTC. Text without a zone is UTC, which the broker and
-every client read alike; a `datetime` without a zone is local time, as Python has it.
+epoch milliseconds or `datetime`, and are shown as RFC 3339 in UTC. Text without a zone is UTC, so the broker
+and every client agree; a `datetime` without a zone is local time, as everywhere in Python.
 """
 
 import math
@@ -31,7 +31,7 @@ def parse_duration_ms(value: object, what: str = "duration") -> int:
         return _in_range(value / timedelta(milliseconds=1), what, str(value))
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _seconds_to_ms(float(value), what, value)
-    if isinstance(value, str) and len(value) <= _MAX_TEXT:  # looking for parts takes the square of the length
+    if isinstance(value, str) and len(value) <= _MAX_TEXT:  # the search for parts takes time quadratic in the length
         text = value.strip().lower()
         parts = _PART.findall(text)
         if parts and "".join(n + unit for n, unit in parts) == text:
@@ -49,7 +49,7 @@ def parse_seconds(value: object, what: str = "timeout") -> float:
 
 
 def wait_seconds(value: Duration | None) -> float | None:
-    """How long a call may wait; None: without end. A number below zero, such as what is left of a time, is zero."""
+    """How long a call may wait; None: forever. A negative number, such as what is left of a time, is zero."""
     if value is None or isinstance(value, float | int):
         return value if value is None else max(0.0, value)
     return parse_seconds(value)

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from quiver.model.limits import KIB, MIB
+from quiver.model.limits import DAY_MS, KIB, MIB
 from quiver.model.names import TopicId
 from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
 from quiver.model.settings import Setting, duration, one_of, optional_duration, parse_settings, size, whole
@@ -14,26 +14,24 @@ from quiver.model.times import format_duration
 Durability = Literal["fsync", "interval", "memory"]
 Cleanup = Literal["delete", "compact", "compact,delete"]
 
-_DAY_MS = 86_400_000
-
 
 class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of a topic; durations in milliseconds, None means no limit (or: the broker's default)."""
 
     partitions: int = 3
-    retention_ms: int | None = 7 * _DAY_MS
+    retention_ms: int | None = 7 * DAY_MS
     retention_bytes: int | None = None
     segment_bytes: int = 64 * MIB
     durability: Durability = "fsync"
     cleanup: Cleanup = "delete"
-    tombstone_retention_ms: int = _DAY_MS
+    tombstone_retention_ms: int = DAY_MS
     dedup_window_ms: int = 600_000
-    """How long message ids are remembered; 0: they are not looked at."""
+    """How long message ids are remembered; 0: they are ignored."""
     max_message_bytes: int | None = None
     ttl_ms: int | None = None
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
     queue: QueueSettings = QueueSettings()
-    """What the topic's queue groups go by, unless they say otherwise."""
+    """The defaults for the topic's queue groups."""
 
     @property
     def is_compacted(self) -> bool:
@@ -42,10 +40,10 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def roll_after_ms(self) -> int:
         """An active segment this old is closed, so that retention works on small topics too."""
-        return _DAY_MS if self.retention_ms is None else max(1, min(_DAY_MS, self.retention_ms // 4))
+        return DAY_MS if self.retention_ms is None else max(1, min(DAY_MS, self.retention_ms // 4))
 
     def settings(self) -> dict[str, Any]:
-        """The settings by the names and in the form users write them."""
+        """The settings with the names and in the form that users write."""
         return {
             "partitions": self.partitions,
             "retention": None if self.retention_ms is None else format_duration(self.retention_ms),
@@ -62,7 +60,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def changed(self, settings: Mapping[str, Any]) -> "TopicConfig":
-        """This configuration with users' settings applied; every bad one is named in one InvalidSetting."""
+        """This configuration with users' settings applied. One InvalidSetting names every bad setting."""
         fields = parse_settings("topic", _SETTINGS, settings)
         queue = {name: fields.pop(name) for name in QueueSettings.__struct_fields__ if name in fields}
         fields["queue"] = msgspec.structs.replace(self.queue, **queue)
@@ -70,7 +68,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def settings_that_differ(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """The wanted settings that a topic has otherwise: `partitions is 3, not 6`. `present` is what `settings` gave."""
+    """How a topic differs from what is wanted: `partitions is 3, not 6`. `present` comes from `settings`."""
     asked = TopicConfig().changed(wanted).settings()
     pairs = ((name, present.get(name), asked[name]) for name in wanted)
     return [f"{name} is {_shown(has)}, not {_shown(wants)}" for name, has, wants in pairs if has != wants]
@@ -88,7 +86,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopicSize(msgspec.Struct, frozen=True, array_like=True):
-    """What there is to share out among the members of a group."""
+    """What is shared out among the members of a group."""
 
     id: int
     partitions: int
@@ -98,7 +96,7 @@ def _weights(value: object) -> tuple[int, ...]:
     if isinstance(value, str):
         value = [int(part) for part in value.split("/" if "/" in value else ",")]
     if not isinstance(value, list | tuple) or len(value) != 5:
-        raise ValueError("five weights are needed, from critical to background")
+        raise ValueError("priority_weights needs five numbers, from critical to background")
     if not all(isinstance(weight, int) and 1 <= weight <= 1000 for weight in value):
         raise ValueError("each weight is a whole number from 1 to 1000")
     return tuple(value)
@@ -111,8 +109,8 @@ _SETTINGS: dict[str, Setting] = {
     "segment_bytes": Setting("segment_bytes", size(64 * KIB, 1024 * MIB)),
     "durability": Setting("durability", one_of(Durability)),
     "cleanup": Setting("cleanup", one_of(Cleanup)),
-    "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * _DAY_MS)),
-    "dedup_window": Setting("dedup_window_ms", duration(0, 7 * _DAY_MS)),
+    "tombstone_retention": Setting("tombstone_retention_ms", duration(0, 3650 * DAY_MS)),
+    "dedup_window": Setting("dedup_window_ms", duration(0, 7 * DAY_MS)),
     "max_message_bytes": Setting("max_message_bytes", size(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),

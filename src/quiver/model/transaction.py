@@ -8,12 +8,10 @@ change of the wire format never changes the format on disk.
 import msgspec
 
 DEFAULT_TIMEOUT_MS = 60_000
-MOST_PRODUCERS = 10_000
-"""So many at most are committed or aborted as one."""
 
 
 class ProducerKey(msgspec.Struct, array_like=True, frozen=True):
-    """Names a transaction too: the epoch rises with each."""
+    """Also names a transaction: the epoch rises with each one."""
 
     producer_id: int
     epoch: int
@@ -34,7 +32,7 @@ class GroupOffsetCommit(msgspec.Struct, array_like=True, frozen=True):
     group: str
     offsets: list[CommitPart]
     member_id: str | None = None
-    """None for tools; the group must be empty then."""
+    """None for tools; then the group must have no members."""
     generation: int | None = None
 
 
@@ -60,6 +58,6 @@ class TransactionInfo(msgspec.Struct, array_like=True, frozen=True):
     started_at_ms: int
     timeout_ms: int
     partitions: list[tuple[str, int]]
-    """Topic and partition of its messages; once it is decided, those that do not know of it yet."""
+    """Topic and partition of its messages; once it is decided, those without a marker yet."""
     groups: list[str]
     """Groups whose offsets or acks are part of it."""

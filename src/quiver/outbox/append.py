@@ -1,4 +1,4 @@
-"""The append that ends a move: a frame under the source's own producer id, which the target takes once."""
+"""The append that completes a move: a frame with the source's own producer id, which the target stores once."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -13,16 +13,16 @@ from quiver.records.header import unpack_header
 async def append_moved(
     partition: Partition, *, mover: int, sequence: int, messages: Sequence[NewMessage], schema_id: int = 0
 ) -> Appended:
-    """Appends messages of one priority as one frame, and returns when they are as durable as the topic asks for.
+    """Appends messages of one priority as one frame, and returns when they are as durable as the topic requires.
 
     Every message needs its timestamp; `deliver_at_ms` and `partition` have no meaning here. What was accepted once is
-    accepted again: the limits of the topic are not applied. A repeat returns a `duplicate`, with base offset -1 when
-    the target only knows that it had it.
+    accepted again: the limits of the topic are not applied. A repeat returns a `duplicate`, with base offset -1 if
+    the target only knows that it was stored.
 
     Appends of one mover to one partition must be made in the order of their sequences, one after another: the target
-    takes everything below the last one for a repeat. A move may be appended as several frames; message n of the move
-    then has the sequence of the move plus n, whatever was left out before it, and the frames of a repeat need not be
-    cut as they were the first time.
+    treats everything below the last one as a repeat. A move may be appended as several frames; message n of the move
+    then has the sequence of the move plus n, whatever was left out before it, so a repeat may be cut into
+    frames in another way.
     """
     sequence %= SEQUENCE_LIMIT
     passed = partition.passed(mover, sequence)
@@ -34,7 +34,7 @@ async def append_moved(
 
 
 async def append_again(partition: Partition, *, messages: Sequence[NewMessage], schema_id: int = 0) -> Appended:
-    """As append_moved, for messages that go back to where they came from: nothing recognises a repeat."""
+    """Like append_moved, for messages that go back to their origin: repeats are not recognised."""
     return await _append(partition, messages, schema_id=schema_id)
 
 

@@ -1,9 +1,9 @@
-"""The outbox of one source: which messages are on their way to which log, and under which sequence number.
+"""The outbox of one source: which messages move to which log, and with which sequence number.
 
 A move is decided in the source's journal first: from then on its messages are settled at the source. Then they are
-appended to the target as one frame under the source's own producer id (`mover_id`) with the move's sequence, and last
-the journal notes that it is done. After a crash every open move is carried out again, and the target recognises what
-it has already. Sequences count messages per target. Pure.
+appended to the target as one frame with the source's own producer id (`mover_id`) and the move's sequence. Last, the
+journal records that the move is done. After a crash every open move is carried out again, and the target recognises
+what it has already. Sequences count messages per target. Pure.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,7 @@ class Target(NamedTuple):
 
 class Move(msgspec.Struct, frozen=True, array_like=True):
     id: int
-    """Rises from move to move of a source."""
+    """Rises with each move of a source."""
     target: Target
     sequence: int
     count: int
@@ -34,19 +34,19 @@ class Move(msgspec.Struct, frozen=True, array_like=True):
 
 
 def mover_id(purpose: Purpose, topic_id: int, partition: int) -> int:
-    """The producer id under which a partition moves messages elsewhere."""
+    """The producer id with which a partition moves messages elsewhere."""
     return FIRST_RELAY_ID | topic_id << 18 | partition << 2 | _PURPOSES[purpose]
 
 
 class Outbox:
-    """Changes take effect at once; whoever owns it writes them to the journal: `begin` as its move, `done` as its id.
+    """Changes take effect immediately; the owner writes them to the journal: `begin` as its move, `done` as its id.
 
-    The same changes come back at start-up through `restore`, `begun` and `done`, and repeating one changes nothing.
+    The same changes are replayed at start-up with `restore`, `begun` and `done`; replaying one twice changes nothing.
     """
 
     def __init__(self) -> None:
         self.open: dict[int, Move] = {}
-        """By id, in the order in which they were begun."""
+        """By id, in the order in which they began."""
         self._next_id = 1
         self._moved: dict[Target, int] = {}
 
@@ -56,7 +56,7 @@ class Outbox:
         return move
 
     def begun(self, move: Move) -> bool:
-        """At start-up: a move that the journal has. One that was there already, done or not, stays as it is.
+        """At start-up: a move from the journal. One that is known already, done or not, stays as it is.
 
         Returns whether it is new.
         """
@@ -68,7 +68,7 @@ class Outbox:
         return True
 
     def take_back(self, move: Move) -> None:
-        """The move could not be written. Its id is never used again: somebody may still hold the move and ask for it
+        """The move could not be written. Its id is never used again: somebody may still have the move and ask for it
         by its id. Its sequence stays unused if others to its target were begun since."""
         self.open.pop(move.id)
         if self._moved[move.target] == (move.sequence + move.count) % SEQUENCE_LIMIT:

@@ -1,4 +1,4 @@
-"""Messages of a move gathered into frames: one priority and one schema each, of bounded size."""
+"""Packs the messages of a move into frames of bounded size, each with one priority and one schema."""
 
 from collections.abc import AsyncIterator
 from typing import NamedTuple
@@ -21,13 +21,14 @@ class Placed(NamedTuple):
 
 class Packed(NamedTuple):
     place: int
-    """Of the first message; the others follow without a gap."""
+    """The place of the first message; the others follow without a gap."""
     schema_id: int
     messages: list[NewMessage]
 
 
 async def packed(slices: AsyncIterator[list[Placed]]) -> AsyncIterator[Packed]:
-    """In the order of places. A gap, where a message is gone, begins a new frame: sequences have to stay right."""
+    """In the order of places. After a gap, where a message is gone, a new frame begins, so that sequences stay
+    right."""
     frame: Packed | None = None
     size = 0
     async for placed in slices:

@@ -30,8 +30,8 @@ class MoveSteps(Protocol):
 class OutboxRelay:
     """One task per target that has something to do. Belongs to the owner of the outbox and its event loop.
 
-    The owner submits a move once its journal has it (`submit`; at start-up all open ones) and says so when it took
-    one back (`taken_back`).
+    The owner submits a move once it is in its journal (`submit`; at start-up all open ones), and calls `taken_back`
+    when it takes one back.
     """
 
     def __init__(self, name: str, outbox: Outbox, steps: MoveSteps) -> None:
@@ -42,12 +42,13 @@ class OutboxRelay:
         self._tasks: dict[Target, asyncio.Task[None]] = {}
         self._submitted: set[int] = set()
         self._ended: dict[int, asyncio.Future[None]] = {}
-        """Of moves that somebody waits for; cancelled when they will not be done here."""
+        """Futures of moves that somebody waits for; cancelled when they will not be done here."""
         self._news = asyncio.Event()
         self._closing = False
 
     def submit(self, moves: Iterable[Move]) -> None:
-        """Moves that are on disk at the source. Each is carried out when those begun before it to its target are."""
+        """Takes moves that are on disk at the source. Moves to one target are carried out in the order in which they
+        began."""
         for move in moves:
             if self._closing or move.id in self._submitted:
                 continue
@@ -65,7 +66,7 @@ class OutboxRelay:
             self._ended.pop(move_id).cancel()
 
     async def finished(self, moves: Iterable[Move], *, within_seconds: float) -> bool:
-        """Waits until the moves are done; False when that takes too long, one is taken back, or it closes."""
+        """Waits until the moves are done; False if that takes too long, one is taken back, or the relay closes."""
         loop = asyncio.get_running_loop()
         waiting = [
             self._ended.setdefault(move.id, loop.create_future()) for move in moves if move.id in self._outbox.open
@@ -78,7 +79,7 @@ class OutboxRelay:
         return not late and not any(future.cancelled() for future in done)
 
     async def close(self) -> None:
-        """Stops where it is. What is not done stays open and is carried out after the next start."""
+        """Stops immediately. Moves that are not done stay open and are carried out after the next start."""
         self._closing = True
         tasks = list(self._tasks.values())
         for task in tasks:
@@ -100,7 +101,7 @@ class OutboxRelay:
             del self._tasks[target], self._queues[target]
 
     async def _until_first(self, target: Target, queue: list[tuple[int, Move]]) -> None:
-        """Waits while a move to the same target that was begun earlier is not on disk yet."""
+        """Waits while an earlier move to the same target is not on disk yet."""
         while any(
             move.target == target and id not in self._submitted
             for id, move in self._outbox.open.items()
@@ -130,5 +131,5 @@ class OutboxRelay:
             await self._steps.note_done(move)
         except (QuiverError, OSError) as error:
             logger.warning("the end of move %d of %s was not noted: %s", move.id, self._name, error)
-        except Exception:  # the moves after it must be carried out all the same
+        except Exception:  # the moves after it must still be carried out
             logger.exception("the end of move %d of %s was not noted", move.id, self._name)

@@ -1,4 +1,4 @@
-"""What readers see of a partition: how far it is readable, what counts below that, and who waits for more."""
+"""What readers see of a partition: its watermarks, what is committed below them, and who waits for more."""
 
 import contextlib
 import logging
@@ -28,8 +28,8 @@ class CommittedView:
         """Readers see what is below. Raised in one step with `newest` and before watchers wake;
         `log.readable_offset` is raised earlier, by the thread that writes, and is not for readers."""
         self.newest = [self.high_watermark] * len(Priority)
-        """By priority, the offset after the last frame of it that was appended since opening: a level that was read
-        up to there has nothing new below `high_watermark`."""
+        """Per priority, the offset after its last frame since opening: a level that was read up to there has nothing
+        new below `high_watermark`."""
         self.aborted_gone_below = 0
         """The last compaction left no data of aborted transactions below."""
         self._knows_newest = False
@@ -41,7 +41,7 @@ class CommittedView:
     # how far
 
     def advance(self, frames: Sequence[StampedFrame]) -> None:
-        """The frames are written: from here on readers see them."""
+        """The frames are written: readers see them from now on."""
         newest = self.newest
         for header, _, _ in frames:
             newest[header.priority] = header.base_offset + header.last_offset_delta + 1
@@ -60,7 +60,7 @@ class CommittedView:
         return max(self._log.start_offset, min(self._transactions.visible_end, self.last_stable))
 
     async def find_newest(self) -> None:
-        """Once after opening: a level that has nothing stored has nothing new either."""
+        """Called once after opening: a level without stored messages has nothing new either."""
         if self._knows_newest:
             return
         start, known = self._log.start_offset, list(self.newest)
@@ -74,31 +74,31 @@ class CommittedView:
 
     @property
     def is_compacted(self) -> bool:
-        """Offsets below its end may be empty, because a later message has their key."""
+        """Offsets below its end may have no message, because compaction keeps only the last one of each key."""
         return self._config.is_compacted
 
     def is_visible(self, header: FrameHeader) -> bool:
-        """Whether a stored frame below `last_stable` holds messages that count."""
+        """Whether a stored frame below `last_stable` is committed."""
         return not header.is_control and not self._transactions.is_aborted(header)
 
     def aborted_in(self, start: int, size_bytes: int) -> list[AbortedTransaction]:
-        """What was aborted of so many bytes of committed frames from an offset on, by first offset."""
+        """The aborted transactions in so many bytes of frames from an offset on, by first offset."""
         table = self._transactions
-        if "compact" in self._config.cleanup:  # markers may be gone, and so it is not known how far the bytes reach
+        if "compact" in self._config.cleanup:  # markers may be gone, so it is not known how far the bytes reach
             return table.aborted_within(start, self.last_stable)
         return table.aborted_in_slice(start, self.last_stable, size_bytes)
 
     def hidden_frames(self, data: bytes | memoryview, start: int) -> frozenset[int]:
-        """Where the frames begin, among stored ones read from an offset on, that do not count."""
+        """The base offsets of aborted frames among stored frames read from an offset on."""
         if not self.aborted_in(start, len(data)):
             return frozenset()
         found = set()
-        with contextlib.suppress(InvalidFrame):  # whoever opens the frames reports what is wrong
+        with contextlib.suppress(InvalidFrame):  # damage is reported when the frames are opened
             found = {header.base_offset for _, header in split_frames(data) if self._transactions.is_aborted(header)}
         return frozenset(found)
 
     def aborted_counts(self, start: int, end: int) -> tuple[int, ...]:
-        """Messages by priority that the log counts between two offsets, and that were aborted there."""
+        """Messages by priority between two offsets that the log counts although they were aborted."""
         return self._transactions.aborted_counts(max(start, self._log.clean_to), end)
 
     # who waits

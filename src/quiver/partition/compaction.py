@@ -1,4 +1,4 @@
-"""Compaction of a partition: what a pass may take away, and what is saved before it does."""
+"""Compaction of a partition: what a pass may remove, and what is saved before."""
 
 from quiver.model.topic import TopicConfig
 from quiver.partition.partition import Partition
@@ -20,9 +20,9 @@ async def compact(
 ) -> Compacted:
     """One pass; with `roll` the active segment is closed first and is part of it.
 
-    Producers and transactions are saved before, because frames go that say something about them. What was known of
-    aborted transactions is forgotten a pass after their data has gone: markers stay as long as it is known, and
-    readers look for one where they are told of the other.
+    Producers and transactions are saved first, because the pass removes frames that tell about them. An aborted
+    transaction is forgotten one pass after its data is gone: markers stay as long as it is remembered, because
+    readers that are told of an aborted transaction look for its marker.
     """
     if not dry_run:
         partition.tables.transactions.forget_below(partition.committed.aborted_gone_below)

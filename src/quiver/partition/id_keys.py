@@ -11,18 +11,18 @@ from quiver.structures.digest_map import DIGEST_BYTES
 
 Key = bytes
 Keys = list[Key | None]
-"""One a message, None where it has no id."""
+"""One per message; None if it has no id."""
 IDS_IN_A_TURN = 8192
-"""Then the event loop gets its turn."""
+"""After this many, others get a turn on the event loop."""
 
 
 def id_keys(ids: Iterable[bytes | None]) -> Keys:
-    """An empty id is none."""
+    """An empty id counts as no id."""
     return [blake2b(id, digest_size=DIGEST_BYTES).digest() if id else None for id in ids]
 
 
 class FrameIds:
-    """The ids of a checked frame. The keys are made when they are first asked for."""
+    """The ids of a checked frame. The keys are made when they are first needed."""
 
     __slots__ = ("_frame", "_header", "_keys", "_opened")
 
@@ -45,7 +45,7 @@ class FrameIds:
         return self._keys
 
     async def prepare(self) -> None:
-        """Makes the keys of a large frame without holding the event loop."""
+        """Makes the keys of a large frame without blocking the event loop."""
         if self._keys is None and self._header.record_count > IDS_IN_A_TURN:
             self._keys = await keys_in_turns(self.opened)
 

@@ -1,4 +1,4 @@
-"""What belongs to partitions and is opened when it is first needed: once, however many ask for it."""
+"""Parts of partitions that are opened when they are first needed: once, however many callers ask."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, TopicNotFound
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.system.pace import AT_ONCE, bounded_gather
 
 logger = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 class Opener(Protocol[T]):
     async def open(self, place: TopicPartition) -> T:
-        """TopicNotFound when the topic was deleted meanwhile: then nothing stays open."""
+        """TopicNotFound if the topic was deleted meanwhile: then nothing stays open."""
         ...
 
     def opened(self, place: TopicPartition, value: T) -> None:
@@ -25,7 +25,7 @@ class Opener(Protocol[T]):
 
 
 class LazyRegistry(Generic[T]):
-    """One that cannot be opened is kept in `problems`, and is tried again when somebody asks for it."""
+    """One that cannot be opened is listed in `problems`, and tried again at the next call."""
 
     def __init__(self, opener: Opener[T]) -> None:
         self._opener = opener
@@ -36,7 +36,7 @@ class LazyRegistry(Generic[T]):
         self._is_closed = False
 
     def get(self, topic_id: int, partition: int) -> T | None:
-        """If it is open."""
+        """Returns it if it is open."""
         known = self._known.get(topic_id)
         return None if known is None else known.get(partition)
 
@@ -63,7 +63,7 @@ class LazyRegistry(Generic[T]):
         return await asyncio.shield(task)
 
     async def open_all(self, places: Iterable[TopicPartition], what: str) -> None:
-        """At start-up. One that cannot be opened is logged, and keeps none of the others from it."""
+        """At start-up. One that cannot be opened is logged and does not affect the others."""
 
         async def open_one(place: TopicPartition) -> None:
             try:
@@ -74,7 +74,7 @@ class LazyRegistry(Generic[T]):
         await bounded_gather(open_one, places)
 
     async def withdraw(self, topic_id: int) -> list[T]:
-        """Nobody finds those of the topic any more; returns them, to be closed."""
+        """Removes those of a topic, and returns them to be closed."""
         opening = [task for place, task in self._opening.items() if place.topic_id == topic_id]
         await asyncio.gather(*opening, return_exceptions=True)
         for place in [place for place in self.problems if place.topic_id == topic_id]:
@@ -82,7 +82,7 @@ class LazyRegistry(Generic[T]):
         return list(self._known.pop(topic_id, {}).values())
 
     async def close(self) -> list[T]:
-        """Opens no more; returns those that are open, to be closed."""
+        """Opens nothing more; returns those that are open, to be closed."""
         self._is_closed = True
         await asyncio.gather(*self._opening.values(), return_exceptions=True)
         return self.all()

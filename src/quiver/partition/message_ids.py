@@ -1,10 +1,9 @@
 """Message ids: which of them a partition has seen within the topic's window, and where those messages are.
 
-The newest are in a dictionary, the others in maps of some 100,000 that do not change any more, oldest first. Time is
-kept by offsets: append times never go backwards, so whatever lies below an offset is past the window. Transactions
-are kept by ranges of offsets: an id of an aborted one is free, one of an open one is not decided.
-Pure: no I/O, and no clock but the one that is given.
-"""
+The newest are in a dictionary, the others in immutable maps of about 100,000, oldest first. Times are kept as
+offsets: append times never go back, so everything below some offset is past the window. Transactions are kept as
+ranges of offsets: an id of an aborted one is free, and an id of an open one is undecided. Pure: no I/O, and no clock
+but the one that is passed in."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, KeysView
@@ -13,27 +12,26 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from quiver.model.limits import MESSAGE_IDS_REMEMBERED
 from quiver.partition.id_keys import Key, Keys
 from quiver.records.header import COLUMN_ID, FrameHeader
 from quiver.structures.digest_map import DigestMap, Digests, WantedDigests
 from quiver.structures.interval_set import IntervalSet
 
-IDS_REMEMBERED = 1_000_000
-"""In each partition at the least, within the window; then the oldest go, some 100,000 at a time."""
 _SEALED_IDS = 1 << 17
 _WINDOW_STEPS = 1024
-"""Ids are forgotten by this part of the window together."""
+"""Ids are forgotten in steps of this fraction of the window."""
 
 Entries = dict[Key, int]
 """Offsets by key."""
 
 
 class FirstMessage(NamedTuple):
-    """The message that a repeat repeats."""
+    """The first message with an id."""
 
     offset: int
     delayed: bool = False
-    """It is in the schedule log, and the offset is its id there."""
+    """It is in the schedule log; the offset is its id there."""
 
 
 class Screening(NamedTuple):
@@ -41,9 +39,9 @@ class Screening(NamedTuple):
 
     repeats: dict[int, FirstMessage]
     within: dict[int, int]
-    """They repeat a message of the same frame that is new: the row of that."""
+    """Rows that repeat a new message of the same frame, with the row of that message."""
     undecided: set[int]
-    """They repeat a message of which it is not certain yet that it counts."""
+    """Rows that repeat a message that may still be aborted."""
 
 
 class IdChange(NamedTuple):
@@ -56,7 +54,7 @@ class IdChange(NamedTuple):
 
 
 class OpenIds(msgspec.Struct):
-    """Where frames with ids of an open transaction are."""
+    """The offsets of an open transaction's frames with ids."""
 
     epoch: int
     ranges: IntervalSet
@@ -78,31 +76,31 @@ class MessageIdsSnapshot(msgspec.Struct, array_like=True, frozen=True):
 
 
 class MessageIds:
-    """`settled_below` tells which offsets are as durable as the topic asks for. `columns` are those that a frame must
-    have whose ids count; `delayed` is for schedule logs."""
+    """`settled_below` tells which offsets are as durable as the topic requires. Ids count in frames that have
+    `columns`; `delayed` is for schedule logs."""
 
     def __init__(
         self, window_ms: int, *, settled_below: Callable[[], int], columns: int = COLUMN_ID, delayed: bool = False
     ) -> None:
         self.window_ms = window_ms
-        """0: ids do not matter."""
+        """0: ids are ignored."""
         self.sibling: MessageIds | None = None
-        """Of the schedule log, or of the partition that it belongs to: an id counts once in both."""
+        """The ids of the schedule log, or of the partition that it belongs to: an id counts once in both."""
         self._settled_below = settled_below
         self._columns = columns
         self.delayed = delayed
         self._active: Entries = {}
         self._sealed: deque[tuple[DigestMap, int]] = deque()
-        """With the offset after the last of each."""
+        """Each with the offset after its last message."""
         self._steps: deque[_Step] = deque()
         self._end = 0
-        """Behind the last message with an id."""
+        """The offset after the last message with an id."""
         self._now_ms: Callable[[], int] | None = None
         self._open: dict[int, OpenIds] = {}
         self._aborted = IntervalSet()
 
     def __len__(self) -> int:
-        """Entries, also such as do not count any more."""
+        """All entries, also those that no longer count."""
         return len(self._active) + sum(len(sealed) for sealed, _ in self._sealed)
 
     def counts(self, header: FrameHeader) -> bool:
@@ -110,7 +108,7 @@ class MessageIds:
         return header.columns & self._columns == self._columns and self.window_ms > 0
 
     def let_go(self) -> None:
-        """The partition is gone: it is not referred to any more, nor is a sibling of it."""
+        """Drops the references to the partition and its sibling when the partition is gone."""
         self._settled_below, self.sibling = lambda: 0, None
 
     @property
@@ -119,8 +117,8 @@ class MessageIds:
         return self._steps[-1].newest_ms if self._steps else 0
 
     def go_by(self, now_ms: Callable[[], int]) -> None:
-        """From now on the window is measured by a clock that runs evenly: append times stand still where the wall
-        clock was set back, and jump where it was set ahead. It must not be behind `newest_ms`."""
+        """From now on the window is measured on the steady clock: append times stop when the wall clock is set back,
+        and jump when it is set ahead. It must not be behind `newest_ms`."""
         self._now_ms = now_ms
 
     def configure(self, window_ms: int) -> None:
@@ -132,7 +130,7 @@ class MessageIds:
     # asking
 
     def screen(self, keys: Keys, now_ms: int, transaction: tuple[int, int] | None = None) -> Screening:
-        """`transaction` is producer id and epoch of the one that the messages are part of."""
+        """`transaction` is the producer id and epoch of the transaction that the messages are part of."""
         first_rows: dict[Key, int] = {}
         screening = Screening({}, {}, set())
         for row, key in enumerate(keys):
@@ -191,8 +189,8 @@ class MessageIds:
     # changing
 
     def record(self, header: FrameHeader, entries: Entries, *, is_new: bool) -> IdChange:
-        """A frame has its place in the log. Ids that are known keep theirs, unless that is not decided yet; `is_new`
-        says that none is known."""
+        """A frame has its offset. Known ids keep their offsets, unless these are undecided; `is_new` says that none
+        is known."""
         if not is_new:
             for key, offset in self.find(entries.keys(), header.append_time_ms).items():
                 if self._open_at(offset) is None:
@@ -208,7 +206,7 @@ class MessageIds:
         return IdChange(entries, replaced, header)
 
     def close(self, header: FrameHeader, *, commit: bool) -> IdChange | None:
-        """The marker of a transaction has its place in the log."""
+        """The marker of a transaction has its offset."""
         closed = self._open.pop(header.producer_id, None)
         if closed is None:
             return None
@@ -244,7 +242,7 @@ class MessageIds:
         for step in reversed(self._steps):
             if step.offset <= header.base_offset:
                 break
-            step.offset = header.base_offset  # left by a write that failed, and its offsets are used now
+            step.offset = header.base_offset  # left over from a failed write, whose offsets are in use now
         if self._steps and time_ms - self._steps[-1].begun_ms <= self.window_ms // _WINDOW_STEPS:
             self._steps[-1].newest_ms = time_ms
         else:
@@ -256,13 +254,13 @@ class MessageIds:
         if self._sealed and len(self._sealed[-1][0]) + len(sealed) <= _SEALED_IDS:
             sealed = self._sealed.pop()[0].joined(sealed)
         self._sealed.append((sealed, self._end))
-        while len(self) - len(self._sealed[0][0]) >= IDS_REMEMBERED:
+        while len(self) - len(self._sealed[0][0]) >= MESSAGE_IDS_REMEMBERED:
             self._sealed.popleft()
 
     # forgetting
 
     def expire(self, now_ms: int) -> None:
-        """Forgets what is past the window. `now_ms` counts where there is no clock."""
+        """Forgets what is past the window. `now_ms` is used if there is no clock."""
         if self._now_ms is not None:
             now_ms = self._now_ms()
         steps, latest_ms = self._steps, now_ms - self.window_ms
@@ -287,7 +285,7 @@ class MessageIds:
     # snapshots
 
     def snapshot(self) -> MessageIdsSnapshot:
-        """For a snapshot. It does not change any more."""
+        """A copy for a snapshot, which does not change."""
         sealed = [each for each, _ in self._sealed]
         if self._active:
             sealed.append(_sealed(self._active))
@@ -299,7 +297,7 @@ class MessageIds:
         )
 
     def restore(self, snapshot: MessageIdsSnapshot) -> None:
-        """ValueError when it is not one."""
+        """ValueError if it is not a snapshot."""
         maps = [DigestMap(packed) for packed in snapshot.sealed]
         opened = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in snapshot.open.items()}
         self._aborted, self._open = IntervalSet.decode(snapshot.aborted), opened
@@ -313,7 +311,7 @@ def _sealed(entries: Entries) -> DigestMap:
 
 
 def _follow(screening: Screening) -> None:
-    """A message that repeats one of the same frame that is a repeat itself, is one of the same message."""
+    """A message that repeats a repeat of the same frame is a repeat of the first message."""
     for row, first in list(screening.within.items()):
         if first in screening.repeats:
             screening.repeats[row] = screening.repeats[first]
@@ -325,7 +323,7 @@ def _follow(screening: Screening) -> None:
 
 
 def first_entries(keys: Iterable[Key | None], offsets: Iterable[int]) -> Entries:
-    """Of a key that comes several times the first offset counts."""
+    """If a key occurs several times, the first offset counts."""
     entries: Entries = {}
     for key, offset in zip(keys, offsets, strict=True):
         if key is not None:

@@ -1,12 +1,12 @@
-"""What waits for the writer gets its offset, is recognised as a repeat, or is refused."""
+"""Decides about everything that waits for the writer: it gets an offset, is a repeat, or is refused."""
 
 import logging
 
 import numpy as np
 
-from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import MessageIdUndecided, OutOfSequence, QuiverError, TransactionConflict
 from quiver.model.limits import SEQUENCE_LIMIT, Limits
+from quiver.model.names import LeaderEpoch
 from quiver.partition.id_keys import Keys, id_keys
 from quiver.partition.message_ids import Screening, first_entries
 from quiver.partition.pending import (
@@ -31,11 +31,11 @@ from quiver.records.header import NO_PRODUCER, TRANSACTIONAL, FrameHeader, stamp
 logger = logging.getLogger(__name__)
 
 _NOT_KNOWN = -1
-"""The offset of a message that a repeat of its frame cannot be told any more."""
+"""The offset in a response to a repeat, for a message whose offset is no longer known."""
 
 
 class OffsetAssigner:
-    """Gives offsets by what is known of producers, transactions and message ids, and records them there."""
+    """Assigns offsets according to the tables of producers, transactions and message ids, and records them there."""
 
     def __init__(self, name: str, tables: PartitionTables, *, leader_epoch: LeaderEpoch, limits: Limits) -> None:
         self.limits = limits
@@ -47,9 +47,9 @@ class OffsetAssigner:
         self._message_ids = tables.message_ids
 
     def assign(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
-        """Assigns one item. An error, whatever it is, refuses this item alone and leaves no trace of it.
+        """Assigns one item. Any error refuses only this item and leaves no trace of it.
 
-        Of messages that share a frame, only those are refused that no frame can hold.
+        Of messages that share a frame, only those that fit into no frame are refused.
         """
         if isinstance(pending, MessageBatch) and len(pending.messages) > 1:
             item = Assigned(assigned.next_offset)
@@ -81,7 +81,7 @@ class OffsetAssigner:
         return item
 
     def as_refusal(self, error: Exception) -> QuiverError:
-        """What the client is told; what it cannot know of is logged."""
+        """The error for the client; unexpected ones are logged."""
         if isinstance(error, QuiverError):
             return error
         logger.error("writing to %s failed", self._name, exc_info=error)
@@ -112,7 +112,7 @@ class OffsetAssigner:
         assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
 
     def _without_repeats(self, pending: MessageBatch, now_ms: int, assigned: Assigned) -> tuple[MessageBatch, Keys]:
-        """Answers the messages that are known, and returns the others with their keys."""
+        """Resolves the messages that are known, and returns the others with their keys."""
         keys = id_keys(message.id for message in pending.messages)
         screening = self._message_ids.screen(keys, now_ms)
         for row in screening.undecided:
@@ -163,7 +163,7 @@ class OffsetAssigner:
     # message ids
 
     def _screened(self, pending: PendingFrame, keys: Keys, now_ms: int, base: int) -> list[Duplicate]:
-        """The messages of a frame that are known, by row; MessageIdUndecided if it is not certain that one is."""
+        """The messages of a frame that are known, by row; MessageIdUndecided if one may still be aborted."""
         screening = self._message_ids.screen(keys, now_ms, _transaction_of(pending.header))
         if screening.undecided:
             assert pending.ids is not None
@@ -172,7 +172,7 @@ class OffsetAssigner:
         return self._duplicates(screening, [row for row in range(len(keys)) if row not in gone], base) if gone else []
 
     def _duplicates(self, screening: Screening, kept: list[int], base: int) -> list[Duplicate]:
-        """In order of rows; those that are kept get the offsets from a base on."""
+        """In order of rows; those that are kept get consecutive offsets from a base."""
         offsets = {row: base + place for place, row in enumerate(kept)} if screening.within else {}
         known = [Duplicate(row, *first) for row, first in screening.repeats.items()]
         delayed = self._message_ids.delayed
@@ -185,9 +185,9 @@ class OffsetAssigner:
     # producers
 
     def _assign_late(self, pending: PendingFrame, error: OutOfSequence, now_ms: int, assigned: Assigned) -> None:
-        """A frame that was passed, and of which nothing is known: it came before if all of its messages did.
+        """A frame of a passed sequence that is not remembered: it is a repeat if all its messages are.
 
-        Of a frame of repeats alone nothing is stored, and so a restart does not know of it.
+        Nothing is stored of a frame that has only repeats, so it is unknown after a restart.
         """
         behind = (error.details["expected"] - pending.header.base_sequence) % SEQUENCE_LIMIT
         duplicates = self._known_again(pending, now_ms) if behind <= SEQUENCE_LIMIT // 2 else []
@@ -202,7 +202,7 @@ class OffsetAssigner:
         return _repeated_in_part(sent, self._known_again(pending, now_ms))
 
     def _known_again(self, pending: PendingFrame, now_ms: int) -> list[Duplicate]:
-        """Where the messages are that have an id, of a frame that came before."""
+        """The offsets of the messages with an id, for a frame that came before."""
         if pending.ids is None or not self._message_ids.window_ms:
             return []
         keys = pending.ids.keys
@@ -211,16 +211,16 @@ class OffsetAssigner:
         return [Duplicate(row, *repeats.get(row, (_NOT_KNOWN, False))) for row in rows]
 
     def _pass_over(self, header: FrameHeader, now_ms: int, assigned: Assigned) -> None:
-        """The producer has sent its frame, of which nothing is stored."""
+        """Remembers a frame of a producer of which nothing is stored."""
         self._note_producer(header.producer_id, assigned)
         nothing = header._replace(base_offset=-1, append_time_ms=now_ms, record_count=0, last_offset_delta=-1)
         self._producers.record(nothing, left_out=header.record_count)
 
     def _check_transaction(self, header: FrameHeader) -> None:
-        """A producer's earlier transaction, whose end is on its way here, must not get the frames of the next."""
+        """A producer's earlier transaction whose marker is not here yet must not get the frames of the next one."""
         earlier = self._transactions.open.get(header.producer_id)
         if earlier is not None and earlier.epoch < header.producer_epoch:
-            problem = f"the one before, of epoch {earlier.epoch}, has not ended in {self._name} yet"
+            problem = f"the one before, of epoch {earlier.epoch}, has no marker in {self._name} yet"
             raise TransactionConflict(transaction=f"{header.producer_id}:{header.producer_epoch}", problem=problem)
 
     # offsets
@@ -260,7 +260,7 @@ def _undecided(id: bytes | None) -> MessageIdUndecided:
 
 
 def _all_known(duplicates: list[Duplicate], now_ms: int) -> Appended:
-    """The answer for a frame of which nothing is new."""
+    """The response to a frame in which nothing is new."""
     first = duplicates[0]
     return Appended(first.offset, now_ms, duplicate=True, delayed=first.delayed, duplicates=tuple(duplicates))
 
@@ -275,10 +275,10 @@ def _cut(pending: PendingFrame, duplicates: list[Duplicate]) -> tuple[bytes, Key
 
 
 def _repeated_in_part(sent: SentFrame, known: list[Duplicate]) -> Appended:
-    """The answer for a frame that comes again and lost messages when it came first; `known` are those with ids.
+    """The response to a repeat of a frame that lost messages the first time; `known` are those with ids.
 
-    Those that were left out are elsewhere. Where that does not come out even, because ids were forgotten, or were
-    used otherwise since, a message is only told what is certain.
+    The messages that were left out are elsewhere. If the numbers do not match, because ids were forgotten or used
+    again since, only certain offsets are returned.
     """
     rows = {each.row: each for each in known}
     duplicates: list[Duplicate] = []

@@ -1,11 +1,10 @@
-"""One partition: its log, its writer and those who wait for news."""
+"""One partition: its log, its writer and the readers that wait."""
 
 import asyncio
 import logging
 from functools import partial
 from typing import NamedTuple
 
-from quiver.model.epochs import LeaderEpoch
 from quiver.model.errors import (
     MessageTooLarge,
     Overloaded,
@@ -14,6 +13,7 @@ from quiver.model.errors import (
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
+from quiver.model.names import LeaderEpoch
 from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.partition.committed_view import CommittedView
@@ -50,7 +50,7 @@ _AT_ONCE_BYTES = 64 * KIB
 _IDS_AT_ONCE_BYTES = 16 * KIB
 """Of a frame with message ids, which are read first."""
 _TIMES_AHEAD_MS = 60_000
-"""Append times that are ahead of the clock by more than this are worth a warning."""
+"""If append times are further ahead of the clock than this, there is a warning."""
 
 
 def log_options(config: TopicConfig) -> LogOptions:
@@ -60,7 +60,7 @@ def log_options(config: TopicConfig) -> LogOptions:
 
 
 class PartitionSettings(NamedTuple):
-    """What a partition goes by. The topic's configuration and the limits may change later (`reconfigure`)."""
+    """The settings of a partition. The topic's configuration and the limits may change later (`reconfigure`)."""
 
     config: TopicConfig
     limits: Limits
@@ -109,17 +109,17 @@ class Partition:
         await self.saved_state.recover()
 
     def share_ids_with(self, sibling: "Partition") -> None:
-        """A message id counts once in both: in a partition and in its schedule log."""
+        """A message id counts once in a partition and its schedule log together."""
         ids, others = self.tables.message_ids, sibling.tables.message_ids
         ids.sibling, others.sibling = others, ids
 
     def next_sequence(self, producer_id: int, epoch: int) -> int:
-        """Of a producer that has nothing under way."""
+        """For a producer that has nothing in flight."""
         known = self.tables.producers.get(producer_id)
         return known.next_sequence if known is not None and known.epoch == epoch else 0
 
     def append(self, frame: Frame, header: FrameHeader, *, check_ids: bool = True) -> "asyncio.Future[Appended]":
-        """Queues a checked frame; the future answers when it is as durable as the topic asks for.
+        """Queues a checked frame; the future is done when it is as durable as the topic requires.
 
         Messages whose ids are known are left out, unless they only come from another log (`check_ids`).
         """
@@ -136,9 +136,9 @@ class Partition:
         return future
 
     def append_marker(self, producer_id: int, epoch: int, *, commit: bool) -> "asyncio.Future[Appended]":
-        """Queues the end of a transaction; nothing is written (offset -1) where it is not open any more.
+        """Queues the end of a transaction; nothing is written (offset -1) if it is no longer open.
 
-        The future answers when it is written, and not only when it is on disk: `log.sync` brings it there.
+        The future is done when it is written, before it is on disk: `log.sync` syncs it.
         """
         self._check_writable(0)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -148,7 +148,7 @@ class Partition:
         return future
 
     def append_message(self, message: NewMessage) -> "asyncio.Future[Appended]":
-        """Queues one message, in a frame that it shares with others that wait; the future answers its offset, or
+        """Queues one message, in a frame that it shares with others that wait; the future returns its offset, or
         that of the first message with its id."""
         size = message_size(message)
         if size > self._assigner.limits.message_bytes:
@@ -167,7 +167,7 @@ class Partition:
         return future
 
     def passed(self, relay: int, sequence: int) -> int:
-        """How many messages from a sequence on a relay has brought already."""
+        """How many messages from a sequence on a relay has appended already."""
         return self.tables.producers.passed(relay, sequence)
 
     @property
@@ -182,7 +182,7 @@ class Partition:
         self.log.configure(log_options(config))
 
     async def retain(self, config: TopicConfig) -> None:
-        """Applies the topic's retention. Without one, an old active segment is closed all the same."""
+        """Applies the topic's retention. An old active segment is closed even without retention."""
         deletes = "delete" in config.cleanup
         self._warn_of_times_ahead()
 
@@ -211,7 +211,7 @@ class Partition:
         )
 
     def _warn_of_times_ahead(self) -> None:
-        """Once, until the clock has come so far."""
+        """Once, until the clock has caught up."""
         problem = self.times_ahead
         if problem is not None and not self._has_warned:
             logger.warning("%s: %s", self.name, problem)
@@ -227,7 +227,7 @@ class Partition:
         await self._writer.exclusive(drop)
 
     async def purge(self) -> None:
-        """Removes every message; the offsets go on where they were."""
+        """Removes every message; offsets continue."""
 
         async def empty() -> None:
             await self.saved_state.save_below(self.log.end_offset)
@@ -237,9 +237,9 @@ class Partition:
         await self._writer.exclusive(empty)
 
     async def drop_below(self, offset: int) -> None:
-        """Frees the room of messages that nobody wants any more, as far as whole segments are below an offset.
+        """Frees the space of messages that are no longer needed: whole segments below an offset.
 
-        The producers are saved first: a move whose frame is gone must still be known.
+        The producers are saved first: a move whose frame is gone must still be recognised.
         """
 
         async def drop() -> None:
@@ -267,7 +267,7 @@ class Partition:
         await self._writer.drain()
 
     async def end(self) -> None:
-        """Comes after `abandon`: returns when nothing is under way any more."""
+        """Called after `abandon`: returns when nothing is running any more."""
         await self._writer.drain()
         await self.saved_state.finish()
         self._writer.let_go()
@@ -336,7 +336,7 @@ class Partition:
             self._finish(assigned)
 
     async def _prepared(self, pending: Pending) -> bool:
-        """What takes long is done before offsets are assigned; False: the item is refused."""
+        """Does slow work before offsets are assigned; False: the item is refused."""
         if not isinstance(pending, PendingFrame) or pending.ids is None:
             return True
         try:
@@ -347,7 +347,7 @@ class Partition:
         return True
 
     def _finish(self, assigned: Assigned) -> None:
-        """The frames are written: from here on readers see them. No await: nobody sees a part of this."""
+        """The frames are written: readers see them from now on. There is no await, so nobody sees half of this."""
         self.committed.advance(assigned.frames)
         for pending, appended in assigned.outcomes:
             if appended.duplicates:
@@ -360,7 +360,7 @@ class Partition:
             self.saved_state.note_written(assigned.frames)
 
     def _fail(self, error: Exception, assigned: Assigned) -> None:
-        """The log did not take the frames."""
+        """The log could not write the frames."""
         refusal = self._assigner.as_refusal(error)
         self.tables.undo(assigned)
         for pending, _ in assigned.outcomes:

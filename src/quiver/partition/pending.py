@@ -1,4 +1,4 @@
-"""What waits for the writer of a partition, and what becomes of it."""
+"""What waits for the writer of a partition, and its results."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,24 +24,24 @@ Frame = bytes | bytearray | memoryview
 
 
 class Duplicate(NamedTuple):
-    """A message that was published before under the same id."""
+    """A message that was published before with the same id."""
 
     row: int
-    """Its place in the frame."""
+    """Its row in the frame."""
     offset: int
-    """Of the first message with the id; -1 where that is not known any more."""
+    """The offset of the first message with the id; -1 if that is no longer known."""
     delayed: bool = False
     """The first one is in the schedule log, and the offset is its id there."""
 
 
 class Appended(NamedTuple):
     base_offset: int
-    """Of the first message that is not among the duplicates; the others of those follow it."""
+    """The offset of the first message that is not a duplicate; the others follow it."""
     append_time_ms: int
     duplicate: bool = False
-    """Nothing was stored: the frame came before, or every message of it."""
+    """Nothing was stored: the frame or every message of it was a repeat."""
     delayed: bool = False
-    """It waits in the schedule log, and the offset is an id there."""
+    """It waits in the schedule log; the offset is an id there."""
     duplicates: tuple[Duplicate, ...] = ()
     """Messages that were left out, in the order of the frame."""
 
@@ -58,7 +58,7 @@ class PendingFrame(NamedTuple):
     header: FrameHeader
     future: "asyncio.Future[Appended]"
     ids: FrameIds | None = None
-    """If they matter."""
+    """If they count."""
     is_checked: bool = True
     """Messages whose ids are known are left out. The broker's own moves are stored as they are."""
 
@@ -82,10 +82,10 @@ class MessageBatch:
         self.has_ids = False
         self.size = 0
         self.sealed = False
-        """The writer has taken them: no more may be added."""
+        """The writer has taken them: nothing more may be added."""
 
     def has_room(self, size: int) -> bool:
-        """Whether a message of this size may be added. The first always may: a large one has a frame of its own."""
+        """Whether a message of this size may be added. The first always may: a large one gets a frame of its own."""
         if self.sealed or len(self.messages) >= BATCH_MESSAGES:
             return False
         return not self.messages or self.size + size + _OVERHEAD_BYTES <= self.limit_bytes
@@ -98,7 +98,7 @@ class MessageBatch:
         self.size += size + _OVERHEAD_BYTES
 
     def chosen(self, rows: Sequence[int]) -> "MessageBatch":
-        """Some of the messages, by themselves. No more may be added to those."""
+        """Some of the messages, as a batch of their own to which nothing may be added."""
         chosen = MessageBatch(self.priority, self.limit_bytes)
         chosen.messages = [self.messages[row] for row in rows]
         chosen.futures = [self.futures[row] for row in rows]
@@ -128,7 +128,7 @@ Pending = PendingFrame | PendingMarker | PendingRepeat | MessageBatch
 
 
 class Assigned:
-    """Frames that have their offsets, what is to be answered once they are written, and how to undo it."""
+    """Frames that have their offsets, the results for their callers once they are written, and how to undo it all."""
 
     __slots__ = ("changes", "frames", "id_changes", "next_offset", "outcomes", "undo")
 
@@ -141,7 +141,7 @@ class Assigned:
         self.id_changes: list[IdChange] = []
 
     def extend(self, more: "Assigned") -> None:
-        """Adds what was assigned after this."""
+        """Adds what was assigned after it."""
         self.next_offset = more.next_offset
         self.frames += more.frames
         self.outcomes += more.outcomes
@@ -169,7 +169,7 @@ def refuse(pending: Pending, error: QuiverError) -> None:
 
 
 def message_size(message: NewMessage) -> int:
-    """What the message limit is about."""
+    """The size that the message limit applies to."""
     return message_bytes(message.value, message.key, message.headers) + len(message.id or b"")
 
 
@@ -182,7 +182,7 @@ def message_bytes(value: bytes | None, key: bytes | None, headers: dict[str, byt
 
 
 def check_times(message: NewMessage) -> None:
-    """What a frame cannot hold is refused here, before the message shares one with others."""
+    """Refuses what does not fit into a frame, before the message shares one with others."""
     for what, time_ms in (
         ("timestamp", message.timestamp_ms),
         ("deliver_at", message.deliver_at_ms),

@@ -1,4 +1,4 @@
-"""Idempotent producers: what a partition remembers of each, and what it answers to the next frame.
+"""Idempotent producers: what a partition remembers about each, and whether it accepts the next frame.
 
 Sequences count messages, begin at 0 in every epoch and wrap at 2**31. The last 16 frames of a producer are
 remembered, and a client never has more in flight, so every repeat of a frame is recognised. Pure: no clock, no I/O.
@@ -9,14 +9,13 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
-from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
+from quiver.model.limits import FRAMES_REMEMBERED, PRODUCER_REMEMBERED_MS, PRODUCERS_REMEMBERED, SEQUENCE_LIMIT
 from quiver.records.header import COLUMN_ID, CONTROL, NO_PRODUCER, FrameHeader
 
-EXPIRY_MS = 24 * 3_600_000
-PRODUCERS_REMEMBERED = 10_000
 FIRST_RELAY_ID = 1 << 62
 """Producer ids from here on belong to the broker's own moves between logs. They are never forgotten, and a frame of
-theirs is a repeat exactly if its sequence was passed before: a target that lost its memory takes what comes next."""
+theirs is a repeat exactly if its sequence was passed before: a target without memory of them accepts the next
+one."""
 
 
 class SentFrame(NamedTuple):
@@ -41,7 +40,7 @@ class ProducerState(NamedTuple):
 
 
 class ProducerTable:
-    """All producers of one partition, least recently heard of first."""
+    """All producers of one partition, least recently active first."""
 
     def __init__(self) -> None:
         self._producers: dict[int, ProducerState] = {}
@@ -83,7 +82,7 @@ class ProducerTable:
         raise OutOfSequence(producer_id=header.producer_id, sequence=header.base_sequence, expected=expected)
 
     def _learn(self, header: FrameHeader, known: ProducerState, place: int) -> SentFrame:
-        """The log, read again, does not tell how many messages of a frame were left out; its repeat does."""
+        """Replaying the log does not tell how many messages of a frame were left out; a repeat of the frame does."""
         frames = list(known.frames)
         left_out = header.record_count - frames[place].record_count
         frames[place] = frames[place]._replace(record_count=header.record_count, left_out=left_out)
@@ -94,7 +93,7 @@ class ProducerTable:
         return frames[place]
 
     def record(self, header: FrameHeader, left_out: int = 0) -> None:
-        """Remembers a frame that has its place in the log; live appends and replays alike.
+        """Remembers a frame that has its offset, both for live appends and for replays.
 
         Messages that were `left_out` of it count: the producer has numbered them.
         """
@@ -104,7 +103,7 @@ class ProducerTable:
         producers = self._relays if producer_id >= FIRST_RELAY_ID else self._producers
         known = producers.pop(producer_id, None)
         if header.attributes & CONTROL:
-            # The transaction is over: what comes late under its epoch is refused, the next epoch begins at 0.
+            # The transaction has ended: late frames of its epoch are refused, and the next epoch begins at 0.
             if known is None or known.epoch <= header.producer_epoch:
                 marker = SentFrame(-1, 0, header.base_offset, header.append_time_ms)
                 known = ProducerState(header.producer_epoch + 1, 0, (marker,))
@@ -112,7 +111,7 @@ class ProducerTable:
             self._limit()
             return
         frames = known.frames if known is not None and known.epoch == header.producer_epoch else ()
-        # of a frame that compaction has thinned out there are fewer left
+        # compaction may have left fewer
         count = header.last_offset_delta + 1 + left_out
         sent = SentFrame(header.base_sequence, count, header.base_offset, header.append_time_ms, left_out)
         producers[producer_id] = ProducerState(
@@ -131,7 +130,7 @@ class ProducerTable:
         return self._table_of(producer_id).get(producer_id)
 
     def passed(self, relay: int, sequence: int) -> int:
-        """How many messages from a sequence on a relay has brought already."""
+        """How many messages from a sequence on a relay has appended already."""
         known = self.get(relay)
         ahead = 0 if known is None else (known.next_sequence - sequence) % SEQUENCE_LIMIT
         return ahead if ahead <= SEQUENCE_LIMIT // 2 else 0
@@ -146,7 +145,7 @@ class ProducerTable:
     def expire(self, now_ms: int) -> None:
         """Forgets producers that have been silent for a day."""
         for producer_id, state in list(self._producers.items()):
-            if state.last_append_ms + EXPIRY_MS < now_ms:
+            if state.last_append_ms + PRODUCER_REMEMBERED_MS < now_ms:
                 del self._producers[producer_id]
 
     def encode(self) -> bytes:
@@ -160,20 +159,20 @@ class ProducerTable:
         return table
 
     def replace(self, other: "ProducerTable") -> None:
-        """Knows what another table knows, and nothing else."""
+        """Takes over the content of another table."""
         self._producers, self._relays = other._producers, other._relays
 
     def _table_of(self, producer_id: int) -> dict[int, ProducerState]:
-        """The table that it is kept in."""
+        """The table that contains it."""
         return self._relays if producer_id >= FIRST_RELAY_ID else self._producers
 
 
 def _may_be_cut(frame: SentFrame, header: FrameHeader) -> bool:
-    """Whether this is the frame, of which some messages were left out when it came first."""
+    """Whether this is that frame, some messages of which were left out the first time."""
     return bool(header.columns & COLUMN_ID) and 0 < frame.record_count < header.record_count and not frame.left_out
 
 
 def _passed_frame(known: ProducerState, sequence: int) -> SentFrame:
-    """The frame that was passed. Of one that is too old to be remembered only the fact is known."""
+    """The frame that was passed. For one that is too old to be remembered, only that is known."""
     found = (frame for frame in known.frames if frame.base_sequence == sequence)
     return next(found, SentFrame(sequence, 0, -1, known.last_append_ms))

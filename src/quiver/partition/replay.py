@@ -16,18 +16,18 @@ _READ_BYTES = 4 * MIB
 
 
 Record = Callable[[FrameHeader, Marker | None, StoredIds | None], None]
-"""Gets every frame in order, what it says if it is a marker, and its ids if they were wanted."""
+"""Gets every frame in order, with its content if it is a marker, and its ids if they were asked for."""
 
 
 async def replay(log: Log, offset: int, record: Record, wants_ids: Callable[[FrameHeader], bool]) -> None:
-    """From an offset up to the end. Damaged frames are stepped over."""
+    """From an offset up to the end. Damaged frames are skipped."""
     end = log.end_offset
     while offset < end:
         offset = await _replay(log, offset, end, record, wants_ids)
 
 
 async def _replay(log: Log, offset: int, end: int, record: Record, wants_ids: Callable[[FrameHeader], bool]) -> int:
-    """Records what one read gives; returns where to go on."""
+    """Records what one read returns; returns where to continue."""
     try:
         part = await log.read(offset, max_bytes=_READ_BYTES, end_offset=end)
     except CorruptData as damage:
@@ -51,12 +51,12 @@ async def _replay(log: Log, offset: int, end: int, record: Record, wants_ids: Ca
     except InvalidFrame:
         if reached == offset:
             raise
-    # A bad frame after good ones is the first of the next read, which tells where the log goes on after it.
+    # A damaged frame after good ones begins the next read, which tells where the log continues after it.
     return reached
 
 
 async def _stored_ids(data: bytes | memoryview, position: int) -> StoredIds | None:
-    """None where the body is damaged."""
+    """None if the body is damaged."""
     try:
         frame = open_frame(data, position)
     except InvalidFrame:

@@ -1,4 +1,4 @@
-"""The partition's tables as snapshots of its log: brought back at start-up, and saved from time to time."""
+"""The partition's tables as snapshots of its log: restored at start-up, and saved from time to time."""
 
 import asyncio
 import logging
@@ -20,12 +20,12 @@ from quiver.system.clock import Clock, SteadyClock
 logger = logging.getLogger(__name__)
 
 _SNAPSHOT_BYTES = 4 * MIB
-"""Or the size of the last snapshot, if that is more: a million message ids take 24 MB."""
+"""Or the size of the last snapshot if that is larger: a million message ids take 24 MB."""
 _FRAME_BYTES = 1024
-"""What a frame counts for besides its body: small ones take start-up time however small they are."""
+"""Added to the bytes of each frame's body: even the smallest frame takes start-up time."""
 _SNAPSHOT_SECONDS = 1.0
 _UNSAVED_AT_CLOSE_BYTES = 32 * KIB
-"""A start reads this much of a log about as fast as a snapshot."""
+"""A start reads this much of a log about as fast as it reads a snapshot."""
 
 
 class SavedState:
@@ -47,12 +47,12 @@ class SavedState:
         self._saved_at = clock.monotonic()
         self._task: asyncio.Task[None] | None = None
         self.memory_loss: str | None = None
-        """What the partition does not know of its producers any more, because its snapshots are damaged."""
+        """What the partition has forgotten about its producers because its snapshots are damaged."""
         self.offset = 0
-        """What frames below say is in a snapshot."""
+        """Everything that frames below this offset say is in a snapshot."""
 
     def now_ms(self) -> int:
-        """The time of the next append: never before the last one, also when the clock was set back."""
+        """The time of the next append: never before the last one, even if the clock was set back."""
         return max(self._clock.now_ms(), self._log.last_append_time_ms)
 
     # start-up
@@ -60,8 +60,8 @@ class SavedState:
     async def recover(self) -> None:
         """Brings the tables up to date: the newest snapshot, then the frames after it.
 
-        Where snapshots are damaged and the log does not reach back to a good one, the log is what there is: it has
-        every message, and what is missing is told by `memory_loss`.
+        If snapshots are damaged and the log does not reach back to a good one, only the log is used: it has every
+        message, and `memory_loss` says what is missing.
         """
         offset = self._log.start_offset
         reach = await self._restore()
@@ -80,7 +80,7 @@ class SavedState:
             try:
                 self._tables.restore(snapshot.data)
             except (msgspec.DecodeError, ValueError) as error:
-                self._log.refuse_snapshot(snapshot.offset, f"its content is not understood ({error})")
+                self._log.refuse_snapshot(snapshot.offset, f"its content cannot be decoded ({error})")
                 continue
             self.offset = snapshot.offset
             self._snapshot_bytes = len(snapshot.data)
@@ -102,7 +102,7 @@ class SavedState:
         self._has_left_out = True
 
     def note_written(self, frames: Sequence[StampedFrame]) -> None:
-        """Between two writes: begins a snapshot if enough was written since the last one."""
+        """Called between two writes: starts a snapshot if enough was written since the last one."""
         for header, _, _ in frames:
             self._bytes_since += header.length + _FRAME_BYTES
         if self._bytes_since < _SNAPSHOT_BYTES or self._bytes_since < self._snapshot_bytes:
@@ -115,7 +115,7 @@ class SavedState:
         await self._save_beyond(0)
 
     async def save_on_closing(self) -> None:
-        """As `save`, but where the next start would read very little, it is left to it."""
+        """Like `save`, but does nothing if the next start would read very little."""
         tells_all = not self._has_left_out and not len(self._tables.message_ids)
         await self._save_beyond(_UNSAVED_AT_CLOSE_BYTES if tells_all else 0)
 
@@ -125,7 +125,7 @@ class SavedState:
         await self.finish()
 
     async def save_now(self, *, roll: bool) -> None:
-        """Saves a snapshot of just now, after which the log is `roll`ed if asked for; see `offset`."""
+        """Saves a snapshot of the current state, then rolls the log if `roll` is set; see `offset`."""
 
         async def close_and_save() -> None:
             if roll:
@@ -138,7 +138,7 @@ class SavedState:
         await self.finish()
 
     async def save_below(self, offset: int) -> None:
-        """Between two writes: what frames below an offset say is in a snapshot then, if that can be written."""
+        """Called between two writes: puts what frames below an offset say into a snapshot, if that can be written."""
         if self.offset < min(offset, self._log.end_offset) and self._log.failure is None:
             while self._task is not None:
                 await self._task
@@ -154,7 +154,8 @@ class SavedState:
         self._begin()
 
     def _begin(self) -> None:
-        """Between two writes only, so the tables are those at the end of the log; saving goes on concurrently."""
+        """Only between two writes, so that the tables match the end of the log; the saving itself runs
+        concurrently."""
         if self._task is not None:
             return
         tables, offset = self._tables, self._log.end_offset
@@ -182,6 +183,6 @@ class SavedState:
 def _memory_loss(reach: int, start: int, problems: Sequence[str]) -> str:
     return (
         f"{'; '.join(problems)}. No message is lost, but producers that sent their last between offsets {reach} and"
-        f" {start} are not remembered: what they send again is stored again. Restore a good snapshot from a backup,"
-        " or let it be: producers that go on are remembered from now on"
+        f" {start} are forgotten: what they send again is stored again. Restore a good snapshot from a backup,"
+        " or leave it: producers that continue are remembered from now on"
     )

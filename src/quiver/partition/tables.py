@@ -27,7 +27,7 @@ class _PartitionSnapshot(msgspec.Struct, array_like=True):
 
 
 class EncodedSnapshot(msgspec.Struct, array_like=True):
-    """A snapshot on its way to disk: what would change meanwhile is encoded already."""
+    """A snapshot that is being written: everything that could change meanwhile is encoded already."""
 
     producers: bytes
     transactions: msgspec.Raw
@@ -43,7 +43,7 @@ class PartitionTables:
         self.message_ids = message_ids
 
     def record_stored(self, header: FrameHeader, marker: Marker | None, ids: StoredIds | None) -> None:
-        """A frame is read again at start-up, with what it says if it is a marker, and its ids if they count."""
+        """Replays a frame at start-up, with its content if it is a marker, and its ids if they count."""
         self.producers.record(header)
         self.transactions.record(header, marker)
         if marker is not None:
@@ -53,7 +53,7 @@ class PartitionTables:
             self.message_ids.written()
 
     def undo(self, assigned: Assigned) -> None:
-        """Takes back what was recorded for frames that are not written after all."""
+        """Undoes what was recorded for frames that could not be written."""
         for producer_id, state in assigned.undo.items():
             self.producers.put_back(producer_id, state)
         for change in reversed(assigned.changes):
@@ -66,7 +66,7 @@ class PartitionTables:
         return EncodedSnapshot(self.producers.encode(), transactions, self.message_ids.snapshot())
 
     def restore(self, data: bytes) -> None:
-        """msgspec.DecodeError or ValueError when it is not a snapshot; then only message ids may have changed."""
+        """msgspec.DecodeError or ValueError if it is not a snapshot; then only message ids may have changed."""
         snapshot = msgspec.msgpack.decode(data, type=_PartitionSnapshot)
         producers = ProducerTable.decode(snapshot.producers)
         self.message_ids.restore(snapshot.message_ids)

@@ -1,7 +1,7 @@
 """Transactions as one partition sees them: which are open, where its stable part ends, what was aborted.
 
-Data frames of a transaction lie in the log as they come. A marker, which is a control frame under the same producer
-id and epoch, closes the transaction in this partition and says whether it counts. Pure: no clock, no I/O.
+Data frames of a transaction are in the log in the order of their arrival. A marker, which is a control frame with the
+same producer id and epoch, ends the transaction in this partition: committed or aborted. Pure: no clock, no I/O.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ _NO_MESSAGES = (0, 0, 0, 0, 0)
 
 
 class Marker(msgspec.Struct, frozen=True, array_like=True):
-    """What a control frame says."""
+    """The content of a control frame."""
 
     commit: bool
     at_ms: int
@@ -28,7 +28,7 @@ class PartitionTransaction(NamedTuple):
     epoch: int
     first_offset: int
     end_offset: int
-    """Behind its last frame so far."""
+    """The offset after its last frame so far."""
     counts: tuple[int, ...]
     """Its messages by priority."""
 
@@ -40,9 +40,9 @@ class AbortedTransaction(NamedTuple):
     first_offset: int
     marker_offset: int
     stable: int
-    """Where the stable part ended when it was aborted. Whatever is aborted later begins there at the earliest."""
+    """The last stable offset when it was aborted. Everything aborted later begins there or after it."""
     totals: tuple[int, ...]
-    """Messages by priority, of this one and all that were aborted before."""
+    """The sum of messages by priority of this one and all that were aborted before it."""
 
 
 class TransactionChange(NamedTuple):
@@ -68,10 +68,10 @@ class TransactionTable:
         self._aborted: list[AbortedTransaction] = []
         """In the order of their markers."""
         self._totals_before: tuple[int, ...] = _NO_MESSAGES
-        """Of aborted transactions that are forgotten."""
+        """Messages by priority of aborted transactions that are forgotten."""
         self._by_producer: dict[int, list[AbortedTransaction]] = {}
         self.visible_end = 0
-        """Behind the last message that counts, or may once its transaction is over."""
+        """The offset after the last message that is committed or may still be."""
 
     @property
     def open(self) -> dict[int, PartitionTransaction]:
@@ -89,7 +89,7 @@ class TransactionTable:
         return found is not None and found.epoch == epoch
 
     def record(self, header: FrameHeader, marker: Marker | None) -> TransactionChange:
-        """A frame has its place in the log: a data frame, or a marker with what it says."""
+        """A frame has its offset: a data frame, or a marker with its content."""
         producer_id = header.producer_id
         before = self._open.get(producer_id)
         is_aborted = marker is not None and before is not None and not marker.commit
@@ -149,14 +149,15 @@ class TransactionTable:
         return at >= 0 and offset < history[at].marker_offset
 
     def aborted_within(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Those that have data or their marker in a range of offsets, in the order of their first offsets."""
+        """Aborted transactions with data or their marker in a range of offsets, in the order of their first
+        offsets."""
         first = bisect_left(self._aborted, start, key=lambda aborted: aborted.marker_offset)
         last = bisect_left(self._aborted, end, lo=first, key=lambda aborted: aborted.stable)
         found = [aborted for aborted in self._aborted[first : last + 1] if aborted.first_offset < end]
         return sorted(found, key=lambda aborted: aborted.first_offset)
 
     def aborted_in_slice(self, start: int, end: int, size_bytes: int) -> list[AbortedTransaction]:
-        """As `aborted_within`, for frames of at most so many bytes from an offset on: never many more than those."""
+        """Like `aborted_within`, for frames of at most so many bytes from an offset on."""
         first = bisect_left(self._aborted, start, key=lambda aborted: aborted.marker_offset)
         beyond = first + size_bytes // HEADER_BYTES + 1  # every marker in between is a frame
         if beyond < len(self._aborted):
@@ -164,7 +165,7 @@ class TransactionTable:
         return self.aborted_within(start, end)
 
     def aborted_counts(self, start: int, end: int) -> tuple[int, ...]:
-        """Messages by priority of the transactions whose abort lies between two offsets."""
+        """Messages by priority of the transactions whose abort marker is between two offsets."""
         return tuple(
             b - a for a, b in zip(self._totals_below(start), self._totals_below(max(start, end)), strict=True)
         )
@@ -174,7 +175,7 @@ class TransactionTable:
         return self._aborted[count - 1].totals if count else self._totals_before
 
     def forget_below(self, offset: int) -> None:
-        """The log begins at an offset now."""
+        """The log now begins at an offset: forgets what is below."""
         gone = bisect_left(self._aborted, offset, key=lambda aborted: aborted.marker_offset)
         if not gone:
             return
@@ -225,7 +226,7 @@ def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:
 
 
 def read_marker(frame: bytes | bytearray | memoryview, position: int = 0) -> Marker:
-    """What a stored control frame says."""
+    """The content of a stored control frame."""
     [value] = open_frame(frame, position).values()
     try:
         return msgspec.msgpack.decode(value or b"", type=Marker)

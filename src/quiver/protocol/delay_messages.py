@@ -1,6 +1,6 @@
 """Requests and responses about delayed messages."""
 
-from quiver.model.delayed import DelayedMessage
+from quiver.model.schedule import DelayedMessage
 from quiver.protocol.message import Message
 
 

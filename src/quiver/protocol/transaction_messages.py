@@ -7,7 +7,6 @@ id and that epoch, and sequences from 0 in every partition.
 import msgspec
 
 from quiver.model.transaction import DEFAULT_TIMEOUT_MS as DEFAULT_TIMEOUT_MS
-from quiver.model.transaction import MOST_PRODUCERS as MOST_PRODUCERS
 from quiver.model.transaction import CommitPart as CommitPart
 from quiver.model.transaction import GroupOffsetCommit as GroupOffsetCommit
 from quiver.model.transaction import LeasedAcks as LeasedAcks

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from quiver.model.errors import CorruptData, TopicNotFound
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.queues.context import QueueContext
 from quiver.queues.journal.moves import MoveCarrier

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from quiver.groups.table import Group
 from quiver.model.errors import QuiverError
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import NACK, SettleRequest
 from quiver.model.topic import Topic
 from quiver.queues.context import QueueContext

@@ -4,12 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from quiver.groups.service import Groups
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown
-from quiver.model.queue import QueueSettings
-from quiver.model.receipt import Receipt
-from quiver.model.receive import ReceiveRequest
-from quiver.model.settlement import SettleRequest
+from quiver.model.names import TopicPartition
+from quiver.model.queue import QueueSettings, ReceiveRequest
+from quiver.model.settlement import Receipt, SettleRequest
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import LeasedAcks
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import PartitionDepths

@@ -9,8 +9,7 @@ from quiver.groups.service import Groups
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.queue import QueueSettings
-from quiver.model.receipt import Receipt
-from quiver.model.settlement import ACK, NACK, SettleRequest
+from quiver.model.settlement import ACK, NACK, Receipt, SettleRequest
 from quiver.model.transaction import LeasedAcks
 from quiver.queues.effective_settings import EffectiveSettings
 from quiver.queues.lease_times import LeaseTimes

@@ -27,7 +27,7 @@ _GROUP_EVENT = msgspec.json.Decoder(GroupEvent)
 
 
 class DataDirectory:
-    """InvalidRequest when there is no data directory of a broker at the path."""
+    """Raises InvalidRequest if there is no data directory of a broker at the path."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -58,7 +58,7 @@ class DataDirectory:
     def removed_dead_letters(self, topic_id: int, partition: int) -> IntervalSet:
         """The offsets of a partition of a dead-letter topic that were redriven or purged.
 
-        CorruptData when the files do not tell all.
+        Raises CorruptData if the files are not complete.
         """
         log_id = partition_log(topic_id, partition, DELIVERY_JOURNAL)
         removed = RemovedDeadLetters()
@@ -70,7 +70,7 @@ class DataDirectory:
         return self.log_directory(log_id).is_dir()
 
     def log(self, log_id: str, name: str | None = None) -> LogReader:
-        """A log, which errors call by `name`. It shows nothing before it is refreshed."""
+        """A log; errors call it by `name`. It is empty until it is refreshed."""
         return LogReader(self.log_directory(log_id), name or log_id)
 
     def log_directory(self, log_id: str) -> Path:

@@ -1,8 +1,8 @@
-"""What a partition's delivery journal says of its messages: when they were delivered, acked, dead-lettered. Pure.
+"""What a partition's delivery journal says about its messages: when they were delivered, acked, dead-lettered. Pure.
 
-A delivery counts if the broker counts it. One that was returned unread does not (it did not fit into the response, or
-an earlier message of the same key was returned). Whether it counts is certain once its messages are settled or
-delivered again, and only then is it reported.
+A delivery counts if the broker counts it. A message that was given back unread does not count (it did not fit into
+the response, or an earlier message of the same key was given back). Whether a delivery counts is certain once its
+messages are settled or delivered again; it is reported then.
 """
 
 from bisect import bisect_left, bisect_right
@@ -15,7 +15,7 @@ from quiver.queues.journal.recorder import decode_record
 
 UNKNOWN = -1
 LOST = "lost"
-"""Why messages are settled that the log no longer has: they are not dead letters."""
+"""The reason of messages that were settled because they are no longer in the log: they are not dead letters."""
 _EVERYTHING = 2**63 - 1
 
 
@@ -37,7 +37,7 @@ class Acknowledged(NamedTuple):
     end: int
     at_ms: int
     delivered_ms: int
-    """When they were last delivered; UNKNOWN when the journal does not go back that far."""
+    """When they were last delivered; UNKNOWN if the journal does not go back that far."""
 
 
 class DeadLettered(NamedTuple):
@@ -61,7 +61,7 @@ class _LeasedRange:
     at_ms: int
     attempt: int
     is_void: bool = False
-    """Returned, and the delivery did not count."""
+    """Given back, and the delivery did not count."""
 
 
 class _LeasedRanges:
@@ -100,7 +100,7 @@ def _part(run: _LeasedRange, start: int, end: int) -> _LeasedRange:
 
 
 class DeliveryHistory:
-    """Takes the records of one journal in order and returns what became certain with each."""
+    """Takes the records of one journal in order, and returns what each of them makes certain."""
 
     def __init__(self, groups: Collection[int] | None = None) -> None:
         """`groups`: only those; None: all."""
@@ -109,7 +109,7 @@ class DeliveryHistory:
         self._facts: list[Fact] = []
 
     def apply_record(self, at_ms: int, record: bytes) -> list[Fact]:
-        """A record as it is stored, and when it was."""
+        """A record as it is stored, and its time."""
         return self.apply(at_ms, decode_record(record))
 
     def apply(self, at_ms: int, recorded: Iterable[events.Event]) -> list[Fact]:
@@ -157,7 +157,7 @@ class DeliveryHistory:
                 self._release(event.group, leased.take(0, _EVERYTHING))
 
     def _release(self, group: int, parts: Iterable[_LeasedRange]) -> None:
-        """Whatever happens to them now, they were delivered, unless that did not count."""
+        """They were delivered, unless the delivery did not count."""
         for part in parts:
             if not part.is_void:
                 self._add_delivered(group, part)

@@ -1,4 +1,4 @@
-"""What a journal says now: the newest snapshot of its state machine, and every record after it."""
+"""The current content of a journal: the newest snapshot of its state machine, and every record after it."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,8 @@ from quiver.records.read import open_frame
 
 
 def replay_journal(log: LogReader, *, restore: Callable[[bytes], None], apply: Callable[[bytes], None]) -> None:
-    """Does what the broker does when it starts, and writes nothing. CorruptData when the files do not tell all."""
+    """Does what the broker does when it starts, but writes nothing. Raises CorruptData if the files are not
+    complete."""
     log.refresh()
     try:
         offset = _restored(log, restore)

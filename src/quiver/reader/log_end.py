@@ -1,6 +1,6 @@
-"""Where a log ends that a broker may be writing: after the last frame that is complete.
+"""Finds the end of a log that a broker may be writing: after the last complete frame.
 
-The search begins at a checkpoint that the broker noted, and goes on as recovery does.
+The search begins at a checkpoint that the broker recorded, and continues like recovery.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Checkpoint(NamedTuple):
 def find_end(name: str, segments: tuple[Segment, ...], state: LogState, snapshot_offset: int) -> Tail:
     """Sets the size of the last segment to the bytes that are complete.
 
-    UnsupportedVersion when what follows was written by a later version.
+    Raises UnsupportedVersion if what follows was written by a later version.
     """
     if not segments:
         end = max(state.end_offset, state.reserved_offset if state.is_clean else 0, snapshot_offset)
@@ -74,7 +74,7 @@ def _after_last_frame(name: str, frames: FrameFile, checkpoint: Checkpoint) -> C
 
 
 def check_frame_version(name: str, frames: FrameFile, position: int) -> None:
-    """UnsupportedVersion when what cannot be read at a position is a frame of a later version."""
+    """Raises UnsupportedVersion if the unreadable bytes at a position are a frame of a later version."""
     if position + HEADER_BYTES <= frames.end:
         check_version(name, frames.bytes_at(position, PREFIX_BYTES))
 

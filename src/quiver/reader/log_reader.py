@@ -71,7 +71,7 @@ class LogReader:
         return [SegmentExtent(each.path, each.base_offset, each.size) for each in self._view.segments]
 
     def refresh_files(self) -> None:
-        """Takes every byte that the files have now for a part of the log."""
+        """Treats every byte that is in the files now as part of the log."""
         self.close()
         view = self._view
         view.segments = list_segments(self.directory, view.open_files)
@@ -89,17 +89,17 @@ class LogReader:
         self._view.tail = find_end(self.name, self._view.segments, state, offset)
 
     def offset_for_time(self, time_ms: int) -> int:
-        """The first offset that was appended at or after a time; the end when there is none."""
+        """The first offset that was appended at or after a time; the end if there is none."""
         return self._view.offset_for_time(time_ms)
 
     def newest_snapshot(self, end_offset: int | None = None) -> tuple[int, bytes] | None:
-        """The newest complete snapshot up to an offset: where it was taken, and its content."""
+        """The newest complete snapshot up to an offset: its offset and its content."""
         return SnapshotFiles(self.directory, self._files, self._files.names(self.directory)).newest(end_offset)
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameBytes | None:
-        """Bytes from the frame that holds an offset, or the first after it; None when there is none below the end.
+        """Bytes from the frame with an offset, or the first after it; None if there is none below the end.
 
-        OffsetOutOfRange when the log begins later now; CorruptData when the frame is damaged; FileNotFoundError when
+        Raises OffsetOutOfRange if the log begins later now, CorruptData if the frame is damaged, FileNotFoundError if
         its file was removed since the last refresh.
         """
         try:
@@ -110,7 +110,7 @@ class LogReader:
         return None if extent is None else FrameBytes(self._view.open_files, extent)
 
     def _check_versions(self) -> None:
-        """UnsupportedVersion when what seems damaged is a frame of a later version."""
+        """Raises UnsupportedVersion if what seems damaged is a frame of a later version."""
         for damage in self._view.damage:
             for segment in self._view.segments:
                 if segment.base_offset == damage.segment_base:

@@ -1,4 +1,4 @@
-"""Which dead letters a delivery journal says were redriven or purged. Pure."""
+"""Which dead letters were redriven or purged, according to a delivery journal. Pure."""
 
 from quiver.queues.journal.events import DeadLettersRemoved
 from quiver.queues.journal.recorder import decode_record

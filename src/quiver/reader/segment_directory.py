@@ -1,4 +1,4 @@
-"""The segment files of a log, for those who check them byte by byte."""
+"""The segment files of a log, for programs that check them byte by byte."""
 
 import os
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _SUFFIX = ".log"
 
 
 class KnownEnd(NamedTuple):
-    """What the broker last noted of the end of a log."""
+    """What the broker last recorded about the end of a log."""
 
     segment_base: int
     """The last segment then; -1: there was none."""
@@ -34,7 +34,7 @@ class KnownEnd(NamedTuple):
     """The offset after that."""
     lost_from: int
     lost_to: int
-    """Frames from `lost_from` to below `lost_to` were on disk once and missing at a start; equal: none were."""
+    """Frames from `lost_from` to below `lost_to` had been on disk and were missing at a start; equal: none."""
 
 
 class OpenSegment(NamedTuple):
@@ -52,8 +52,8 @@ class SegmentDirectory:
     def base_offsets(self) -> list[int]:
         """The base offsets of the segments that count, in order.
 
-        While compaction puts one segment in the place of several, and after a crash in the middle of that, the
-        segments that it replaces may still be there.
+        While compaction replaces several segments by one, and after a crash during that, the replaced segments may
+        still be there.
         """
         names = self._files.names(self._directory)
         bases = sorted(int(name.removesuffix(_SUFFIX)) for name in names if _is_segment(name))
@@ -72,11 +72,11 @@ class SegmentDirectory:
         return max(self.base_offsets(), default=0)
 
     def compacted_below(self) -> int:
-        """Compaction has run below this offset, whatever the topic is set to now."""
+        """Compaction has run below this offset, whatever the topic's settings are now."""
         return ProgressFile(self._directory / "compacted", self._files).load().clean_to
 
     def known_end(self) -> KnownEnd | None:
-        """None when the broker has noted nothing."""
+        """None if the broker has recorded nothing."""
         state = ReservedFile(self._directory / "reserved", self._files, self._directory).load()
         if state is None:
             return None

@@ -1,4 +1,4 @@
-"""The segments of a log whose files somebody else writes."""
+"""The segments of a log whose files another process writes."""
 
 import re
 from pathlib import Path
@@ -10,10 +10,10 @@ _SEGMENT = re.compile(r"\d{20}\.log")
 
 
 class ReadOnlySegment(Segment):
-    """A segment whose index may end early, because its broker writes it late: the rest is found in the log."""
+    """A segment whose index may end early, because its broker writes it late: the rest is read from the log."""
 
     def rebuild_index(self) -> None:
-        """An index that cannot be read is not used."""
+        """An index that cannot be read is ignored."""
 
 
 def list_segments(directory: Path, open_files: OpenFiles) -> tuple[Segment, ...]:

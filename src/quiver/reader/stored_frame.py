@@ -6,7 +6,7 @@ from quiver.records.header import FrameHeader
 
 
 class StoredFrame(NamedTuple):
-    """A frame as it lies in a buffer. Its header is checked, its body is not; the buffer may have the header only."""
+    """A frame in a buffer. Its header is checked, its body is not; the buffer may have only the header."""
 
     buffer: memoryview
     position: int

@@ -15,20 +15,21 @@ _READ_BYTES = 1024 * MIB
 
 
 class FrameRange(NamedTuple):
-    """What is read of a log."""
+    """What to read from a log."""
 
     start: int
     stop: int
     left_out: AbortedFrames
     """Frames without messages for the reader. One that is used for several ranges gets every frame in order."""
     wants_body: Callable[[FrameHeader], bool] = lambda header: True
-    """Of other frames only the header is read."""
+    """Only the header of other frames is read."""
 
 
 def stored_frames(log: LogReader, wanted: FrameRange) -> Iterator[StoredFrame]:
     """Every frame with messages of the range, in order; `log` has been refreshed.
 
-    OffsetOutOfRange when retention has removed a part of the range: `offset` and `earliest` in its details say which.
+    Raises OffsetOutOfRange if retention has removed a part of the range; `offset` and `earliest` in its details say
+    which.
     """
     scan = _RangeScan(log, wanted)
     while (stored := scan.next_bytes()) is not None:
@@ -43,7 +44,8 @@ class _RangeScan:
         self._offset = wanted.start
 
     def next_bytes(self) -> FrameBytes | None:
-        """What comes next of the range. Files that compaction or retention has removed are looked for once more."""
+        """The next part of the range. If compaction or retention has removed a file, the files are listed once
+        more."""
         if self._offset >= self._wanted.stop:
             return None
         try:
@@ -56,7 +58,7 @@ class _RangeScan:
         return self._log.read(self._offset, max_bytes=_READ_BYTES, end_offset=self._wanted.stop)
 
     def frames(self, stored: FrameBytes) -> Iterator[StoredFrame]:
-        """The frames up to the first that cannot be read: the next read says what is wrong with it."""
+        """The frames up to the first unreadable one: the next read raises what is wrong with it."""
         stop, left_out, wants_body = self._wanted.stop, self._wanted.left_out, self._wanted.wants_body
         headers, bodies = stored.frames(_HEADER_WINDOW), stored.frames(_BODY_WINDOW)
         for position, header in headers.walk(stored.position):

@@ -12,14 +12,14 @@ _WINDOW_BYTES = 8 * 1024
 
 
 class _PartitionSnapshot(msgspec.Struct, array_like=True):
-    """What a snapshot of a partition holds, as far as readers need it."""
+    """The part of a partition's snapshot that readers need."""
 
     producers: msgspec.Raw
     transactions: TransactionsSnapshot
 
 
 class StoredTransactions:
-    """As they were up to the end of the log at its last refresh."""
+    """The transactions up to the end of the log at its last refresh."""
 
     def __init__(self, log: LogReader) -> None:
         self._start, self._end = log.start_offset, log.end_offset
@@ -51,7 +51,7 @@ def _read_table(log: LogReader) -> TransactionTable:
 
 
 def _record(table: TransactionTable, log: LogReader, offset: int) -> int:
-    """Records some frames; returns where to go on."""
+    """Records some frames; returns where to continue."""
     stored = log.read(offset, max_bytes=_READ_BYTES)
     if stored is None:
         return log.end_offset

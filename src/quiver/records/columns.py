@@ -47,6 +47,7 @@ OFFSET_DELTA = Column(
 )
 
 _BODY_ORDER = (KEY, VALUE, TIMESTAMP, HEADERS, DELIVER_AT, EXPIRES_AT, ID, OFFSET_DELTA)
+COLUMNS = {column.bit: column for column in _BODY_ORDER}
 
 
 class Layout(NamedTuple):

@@ -2,7 +2,7 @@
 
 A time of day that is skipped when the clocks go forward fires right after the gap; one that comes twice fires the
 first time. Expressions with `*` in minute or hour, or with seconds, go by real time: they fire whenever the clock on
-the wall shows a time that fits, so never in a gap, and twice where a time comes twice.
+the wall shows a matching time: never in a gap, and twice if a time comes twice.
 """
 
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -14,7 +14,7 @@ _NAIVE_EPOCH = datetime(1970, 1, 1)
 _MS = timedelta(milliseconds=1)
 _SECOND_MS = 1000
 _STEP_MS = 86_400_000
-"""No time zone moves its clocks there and back within a day."""
+"""No time zone moves its clocks forward and back within a day."""
 
 
 class TimeOfDayCron:
@@ -28,7 +28,7 @@ class TimeOfDayCron:
         try:
             for moment in CronSim(self._expression, self._local(time_ms)):
                 fires_ms = (moment - EPOCH) // _MS
-                if fires_ms > time_ms:  # of an hour that comes twice, the simulation knows the first only
+                if fires_ms > time_ms:  # if an hour comes twice, the simulation knows only the first
                     return fires_ms
         except OverflowError:
             pass
@@ -51,7 +51,7 @@ class TimeOfDayCron:
 
 class RealTimeCron:
     """All other expressions, simulated from one change of the clocks to the next: in between, the wall clock runs
-    as real time does, whatever the clocks are moved by."""
+    like real time, however much the clocks are moved."""
 
     def __init__(self, expression: str, zone: tzinfo) -> None:
         self._expression = expression
@@ -78,7 +78,7 @@ class RealTimeCron:
 
     def _simulated(self, time_ms: int, offset_ms: int, *, reverse: bool = False) -> int | None:
         """The first firing after a time, or the last up to it, if the clocks were never moved."""
-        if reverse:  # the simulation leaves out the second it begins at
+        if reverse:  # the simulation leaves out the second at which it begins
             time_ms = time_ms - time_ms % _SECOND_MS + _SECOND_MS
         try:
             local = _NAIVE_EPOCH + (time_ms + offset_ms) * _MS
@@ -88,7 +88,7 @@ class RealTimeCron:
         return None if moment is None else (moment - _NAIVE_EPOCH) // _MS - offset_ms
 
     def _first_change(self, after_ms: int, until_ms: int, offset_ms: int) -> int | None:
-        """When the clocks stop to be ahead of UTC by the offset; None if that is not before the end."""
+        """When the clocks stop being ahead of UTC by the offset; None if that is not before the end."""
         low_ms = after_ms + 1
         while low_ms < until_ms:
             high_ms = min(low_ms + _STEP_MS, until_ms)
@@ -123,7 +123,7 @@ class RealTimeCron:
 
 
 def parse_cron(expression: str, zone: tzinfo) -> TimeOfDayCron | RealTimeCron:
-    """CronSimError or ValueError says what is wrong with it."""
+    """Raises CronSimError or ValueError with what is wrong."""
     CronSim(expression, EPOCH)
     fields = expression.split()
     if len(fields) == 5 and not fields[0].startswith("*") and not fields[1].startswith("*"):

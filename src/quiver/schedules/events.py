@@ -25,11 +25,11 @@ class Turn(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
     next_ms: int | None
     error: str = ""
-    """Why there is no message; empty when it is on its way."""
+    """Why there is no message; empty if there is one."""
 
 
 class Fired(msgspec.Struct, frozen=True, tag="fired"):
-    """The turns of some schedules are over. From here on their messages are on their way, many in a move."""
+    """Some schedules have fired. Their messages are sent by moves, many in a move."""
 
     turns: list[Turn]
     moves: list[Move]
@@ -38,9 +38,9 @@ class Fired(msgspec.Struct, frozen=True, tag="fired"):
 class FiringEnded(msgspec.Struct, frozen=True, tag="ended"):
     move_id: int
     error: str = ""
-    """Why the messages could not go where they should; empty when they are there."""
+    """Why the messages could not be appended; empty if they were."""
     schedules: list[str] = []
-    """Whose messages they were, when there is an error."""
+    """The schedules that the messages belonged to, if there is an error."""
 
 
 Event = ScheduleSet | ScheduleRemoved | Fired | FiringEnded

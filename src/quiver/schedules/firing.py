@@ -1,4 +1,4 @@
-"""Messages of schedules on their way into their topics."""
+"""Fired messages of schedules, until they are in their topics."""
 
 from collections.abc import Callable
 
@@ -19,14 +19,14 @@ _MOVE_BYTES = MIB
 
 
 class Firing(msgspec.Struct, frozen=True, array_like=True):
-    """A part of a move's content. It has everything the message needs: later changes do not touch it."""
+    """A part of a move's content. It has everything the message needs, so later changes do not affect it."""
 
     schedule: str
     at_ms: int
-    """The time it was due at."""
+    """The time at which it was due."""
     fired_at_ms: int
     is_late: bool
-    """It makes up for one or more that were missed."""
+    """It replaces one or more firings that were missed."""
     is_manual: bool
     value: bytes | None
     key: bytes | None
@@ -51,7 +51,7 @@ class Firing(msgspec.Struct, frozen=True, array_like=True):
 
 
 class FiringBatch:
-    """Firings of the same moment: those to one place go together, as one move."""
+    """Firings of the same moment: those for one partition are one move."""
 
     def __init__(self, outbox: Outbox, target_of: Callable[[Schedule, int], Target]) -> None:
         self.turns: list[Turn] = []
@@ -71,7 +71,7 @@ class FiringBatch:
         is_late: bool = False,
         is_manual: bool = False,
     ) -> None:
-        """The turn of a schedule. If its message has nowhere to go, the turn says why."""
+        """One firing of a schedule. If its message cannot be sent, the turn says why."""
         schedule = state.schedule
         try:
             target = self._target_of(schedule, state.fired_count)
@@ -107,7 +107,7 @@ def firings_of(move: Move) -> list[Firing]:
 
 
 def message_of(firing: Firing) -> NewMessage:
-    """The schedule's own headers, and those that say where the message comes from."""
+    """The schedule's own headers, and those that name the schedule and its time."""
     headers = {
         **firing.headers,
         "schedule.name": firing.schedule.encode(),

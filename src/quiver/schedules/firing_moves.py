@@ -1,4 +1,4 @@
-"""The moves of schedules: fired messages are appended to their topics, and the journal notes the end."""
+"""The moves of schedules: fired messages are appended to their topics, and the journal records that it is done."""
 
 import asyncio
 import logging
@@ -28,11 +28,11 @@ class FiringMoves:
         self._partitions = partitions
         self._arrived = arrived
         self._problems: dict[int, str] = {}
-        """By move: why its messages are not in the topic yet, or never will be."""
+        """Why the messages of a move are not in the topic yet, or never will be."""
         self._endings: set[asyncio.Task[None]] = set()
 
     def problem(self, name: str) -> str:
-        """Why a message of a schedule has not arrived so far; empty when all is well."""
+        """Why a fired message is not in its topic yet; empty when all is well."""
         for move_id, problem in self._problems.items():
             move = self._table.outbox.open.get(move_id)
             if move is not None and any(firing[0] == name for firing in move.content):
@@ -54,7 +54,7 @@ class FiringMoves:
             self._problems.pop(move.id, None)
 
     async def note_done(self, move: Move) -> None:
-        """Does not wait for the journal, so that the next move need not either."""
+        """Does not wait for the journal, so that the next move does not have to wait either."""
         self._arrived.set()
         problem = self._problems.pop(move.id, "")
         names = [firing.schedule for firing in firings_of(move)] if problem else []
@@ -63,7 +63,7 @@ class FiringMoves:
         ending.add_done_callback(self._endings.discard)
 
     async def finish(self) -> None:
-        """Returns when every end is noted."""
+        """Returns when the end of every move is in the journal."""
         await asyncio.gather(*self._endings)
 
     async def _note_end(self, event: FiringEnded) -> None:

@@ -2,7 +2,7 @@
 
 A firing is one journal record: the schedule's next time, and a move of one message into the topic. So a schedule
 that has fired is never due for the same time again, and a message that was decided is never forgotten; the target
-drops what comes twice.
+recognises repeats.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ from quiver.topics.partitions import Partitions
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 1.0
-"""However far the next time is: the wall clock may jump."""
+"""The longest wait, because the wall clock may jump."""
 _FIRED_AT_ONCE = 100
 _BATCH_BYTES = 4 * MIB
 _ON_THE_WAY_MAX = 16
-"""Messages of one schedule that wait for their topic; further ones are made up for when there is room again."""
+"""Messages of one schedule that may wait for their topic; further firings are made up for later."""
 _MANUAL_SECONDS = 5.0
 
 
@@ -54,10 +54,10 @@ class ScheduleRunner:
         self._catalogue = catalogue
         self._clock = clock
         self.change = asyncio.Lock()
-        """Held by whoever changes schedules or fires them."""
+        """Held to change schedules or to fire them."""
         self._topics = topics
         self._news = asyncio.Event()
-        """Schedules have changed, or messages have arrived."""
+        """Set when schedules have changed, or messages are in their topics."""
         self._moves = FiringMoves(table, journaled, partitions, self._news)
         self._relay = OutboxRelay("schedules", table.outbox, self._moves)
         self._task: asyncio.Task[None] | None = None
@@ -70,7 +70,7 @@ class ScheduleRunner:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """A firing that has begun is journaled; one that is on its way may have to wait for the next start."""
+        """A firing that has begun is journaled; its message may have to wait for the next start."""
         self._closing = True
         self.wake()
         if self._task is not None:
@@ -83,7 +83,7 @@ class ScheduleRunner:
         self._news.set()
 
     def problem(self, name: str) -> str:
-        """Why a message of a schedule has not arrived so far; empty when all is well."""
+        """Why a fired message is not in its topic yet; empty when all is well."""
         return self._moves.problem(name)
 
     async def fire_now(self, state: ScheduleState) -> list[Move]:
@@ -144,7 +144,7 @@ class ScheduleRunner:
         return bool(due)
 
     def _busy(self) -> set[str]:
-        """Schedules that have enough messages on their way."""
+        """Schedules that already have enough messages waiting for their topics."""
         counts = Counter(firing[0] for move in self._table.outbox.open.values() for firing in move.content)
         return {name for name, count in counts.items() if count >= _ON_THE_WAY_MAX}
 
@@ -153,7 +153,7 @@ class ScheduleRunner:
         assert first_ms is not None, "it is due"
         try:
             timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
-        except QuiverError as error:  # its time zone is not known here any more
+        except QuiverError as error:  # its time zone no longer exists on this machine
             batch.skip(state, at_ms=first_ms, next_ms=None, error=error.message)
             return
         at_ms = due_time(timetable, first_ms, now_ms)
@@ -161,7 +161,7 @@ class ScheduleRunner:
         batch.add(state, at_ms=at_ms, next_ms=timetable.next_after(now_ms), fired_at_ms=now_ms, is_late=is_late)
 
     async def _fire(self, batch: FiringBatch) -> list[Move]:
-        """Journals firings together and sends them on their way; if they cannot be journaled they stay due."""
+        """Journals firings together and starts their moves; if they cannot be journaled, they stay due."""
         if not batch.turns:
             return []
         moves = batch.begin()

@@ -67,11 +67,11 @@ class Schedules:
         self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, partitions, clock=clock)
 
     async def start(self, storage: Storage, epoch: int) -> None:
-        """Continues where the last run of the broker ended: what is overdue fires now, once."""
+        """Continues where the broker stopped last: an overdue schedule fires now, once."""
         try:
             await self._journaled.open(storage, epoch)
         except CorruptData as error:
-            logger.error("there are no schedules until this is repaired: %s", error)
+            logger.error("schedules are not available until this is repaired: %s", error)
             return
         self._runner.start()
 
@@ -83,12 +83,12 @@ class Schedules:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of schedules; every request is refused with it."""
+        """Why schedules are not available; every request raises it."""
         return self._journaled.problem
 
     @property
     def on_the_way(self) -> int:
-        """Messages that were fired and have not arrived yet."""
+        """Messages that were fired and are not in their topics yet."""
         return len(self._table.outbox.open)
 
     async def list(self) -> list[ScheduleState]:
@@ -108,7 +108,7 @@ class Schedules:
         return msgspec.structs.replace(state, error=self._runner.problem(name) or state.error)
 
     async def add(self, wanted: Schedule) -> ScheduleState:
-        """Fires for the first time at the next time of its timetable. An empty name is replaced by one."""
+        """Adds a schedule; it first fires at the next time of its timetable. An empty name gets a generated one."""
         name = wanted.name or f"{wanted.topic[:200]}-{self._randomness.token(4).hex()}"
         now_ms = self._clock.now_ms()
         schedule = msgspec.structs.replace(
@@ -126,7 +126,8 @@ class Schedules:
         return await self._in_turn(add)
 
     async def alter(self, name: str, changes: ScheduleChanges) -> ScheduleState:
-        """With another timetable its next time is worked out from now. What is on its way goes as it is."""
+        """With another timetable its next time is computed from now. Messages that were fired already do not
+        change."""
 
         async def alter() -> ScheduleState:
             state = self._state(name)
@@ -153,7 +154,7 @@ class Schedules:
         return self._state(name)
 
     async def _in_turn(self, change: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Makes one change at a time, and to its end: also when whoever asked for it does not wait any more."""
+        """Makes one change at a time, and completes it even if the caller stops waiting."""
         self._journaled.check()
         if self._closing or not self._journaled.is_open:
             raise ShuttingDown()
@@ -170,7 +171,7 @@ class Schedules:
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._changes.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited has got it, or has gone
+            task.exception()  # the caller has got the result, or is gone
 
     async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
         await self._journaled.append(ScheduleSet(schedule, next_ms))
@@ -185,7 +186,7 @@ class Schedules:
         return None if schedule.is_paused else next_ms
 
     async def _check_message(self, schedule: Schedule) -> None:
-        """The topic takes what the schedule sends."""
+        """Raises if the topic would not accept the message."""
         await self._topics.ensure(schedule.topic)
         topic = self._catalogue.topic(schedule.topic)
         size = message_size(message_of(Firing.of(schedule, at_ms=0, fired_at_ms=0, is_late=True)))

@@ -1,4 +1,4 @@
-"""The recurring schedules and what of theirs is on its way. Pure: events in, state out."""
+"""The recurring schedules and their moves that are not done. Pure: events in, state out."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -13,9 +13,9 @@ from quiver.schedules.events import Event, Fired, FiringEnded, ScheduleRemoved, 
 class ScheduleState(msgspec.Struct):
     schedule: Schedule
     next_ms: int | None
-    """None while it is paused, or when it never fires again."""
+    """None while it is paused, or if it never fires again."""
     last_ms: int | None = None
-    """The time the last firing was due at."""
+    """The time at which the last firing was due."""
     fired_count: int = 0
     error: str = ""
     """Why the last firing sent nothing."""

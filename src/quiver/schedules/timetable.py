@@ -13,7 +13,7 @@ from quiver.schedules.cron import parse_cron
 
 _EVERY = "@every"
 _FORM = (
-    "it is minute, hour, day of month, month and day of week (*/5 * * * *), with seconds in front if you like, "
+    "it is minute, hour, day of month, month and day of week (*/5 * * * *), optionally with seconds in front, "
     "or @every 30s, @hourly, @daily, @weekly, @monthly, @yearly"
 )
 _NICKNAMES = {
@@ -29,11 +29,11 @@ _NICKNAMES = {
 
 class Timetable(Protocol):
     def next_after(self, time_ms: int) -> int | None:
-        """The first time it fires after a time; None when it never does again."""
+        """The first firing after a time; None if there is none."""
         ...
 
     def latest(self, time_ms: int) -> int | None:
-        """The last time it fired up to a time; None when that is not known."""
+        """The last firing up to a time; None if that is not known."""
         ...
 
 
@@ -54,7 +54,7 @@ class Interval:
 
 
 def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable:
-    """InvalidRequest says what is wrong with an expression or a time zone."""
+    """Raises InvalidRequest with what is wrong with an expression or a time zone."""
     zone = _parse_zone(timezone)
     text = expression.strip()
     if not text or len(text) > LONGEST_CRON:
@@ -70,7 +70,7 @@ def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable
 
 
 def due_time(timetable: Timetable, first_ms: int, now_ms: int) -> int:
-    """Of the firings from `first_ms` to now, the last: those before it are made up for by it."""
+    """The last firing from `first_ms` to now; it also makes up for those before it."""
     latest = timetable.latest(now_ms)
     return first_ms if latest is None else max(first_ms, latest)
 

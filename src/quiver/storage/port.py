@@ -10,8 +10,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from quiver.log.compaction.job import AbortedRange as AbortedRange
-from quiver.model.epochs import StartEpoch
 from quiver.model.limits import MIB
+from quiver.model.names import StartEpoch
 from quiver.model.topic import Durability
 from quiver.records.header import StampedFrame
 

@@ -34,7 +34,7 @@ class GroupSummary(NamedTuple):
     generation: int
     topics: list[str]
     lag: int
-    """Messages, over all partitions."""
+    """The sum of messages over all partitions."""
     leased: int = 0
     retrying: int = 0
 
@@ -99,11 +99,11 @@ class GroupAdmin:
         )
 
     async def membership(self, name: str) -> Membership:
-        """The members of a stream group and its rebalances, to be read only; a queue group has none."""
+        """The members of a stream group and its rebalances, read-only; a queue group has none."""
         return self._streams.group(name).membership
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
-        """Changes what can be changed per group; every other name is refused."""
+        """Changes settings of a group; unknown names are refused."""
         await self._groups.change_settings(name, settings)
 
     async def delete(self, name: str) -> None:
@@ -114,7 +114,7 @@ class GroupAdmin:
         await self._queues.group_deleted(group_id)
 
     def _members(self, group: Group) -> list[MemberDetails]:
-        """The consumers, for a queue group: any of them takes from any partition."""
+        """The consumers of a queue group; each of them receives from all partitions."""
         if group.kind == "stream":
             members = self._streams.group(group.name).membership.members
             return [self._member_details(member) for member in members.values()]

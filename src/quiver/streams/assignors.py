@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 
 AssignorName = Literal["sticky", "range", "roundrobin"]
 
@@ -20,7 +20,7 @@ PartitionCounts = Mapping[int, int]
 
 
 def assign_range(subscriptions: Subscriptions, counts: PartitionCounts, current: Assignment) -> Assignment:
-    """Per topic a run of neighbouring partitions for each member; equal numbers of all topics meet in one member."""
+    """Each member gets a range of neighbouring partitions per topic, the same numbers in topics of the same size."""
     result: Assignment = {member: set() for member in subscriptions}
     for topic_id, count in sorted(counts.items()):
         members = sorted(member for member, topics in subscriptions.items() if topic_id in topics)
@@ -31,7 +31,7 @@ def assign_range(subscriptions: Subscriptions, counts: PartitionCounts, current:
 
 
 def assign_roundrobin(subscriptions: Subscriptions, counts: PartitionCounts, current: Assignment) -> Assignment:
-    """All partitions in order, dealt out like cards."""
+    """All partitions in order, one to each member in turn."""
     result: Assignment = {member: set() for member in subscriptions}
     members = deque(sorted(subscriptions))
     for partition in _partitions(subscriptions, counts):
@@ -46,7 +46,7 @@ def assign_sticky(subscriptions: Subscriptions, counts: PartitionCounts, current
     """Everybody keeps what they have, as far as balance allows.
 
     Members with the same subscription differ by one partition at most, and no fewer partitions can move. With
-    different subscriptions no partition can move, directly or through others, to a member that has two less.
+    different subscriptions no partition could move, directly or through others, to a member that has two less.
     """
     result = _still_valid(subscriptions, counts, current)
     owned = set().union(*result.values()) if result else set()
@@ -80,7 +80,7 @@ def _partitions(subscriptions: Subscriptions, counts: PartitionCounts) -> list[T
 
 
 def _still_valid(subscriptions: Subscriptions, counts: PartitionCounts, current: Assignment) -> Assignment:
-    """What members have and may keep. A partition that two claim stays with the first by name."""
+    """What members have and may keep. A partition that two members claim stays with the first by name."""
     result: Assignment = {member: set() for member in subscriptions}
     taken: set[TopicPartition] = set()
     for member in sorted(subscriptions):

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.membership import Membership
 
 
@@ -14,9 +14,9 @@ class Committed(msgspec.Struct, frozen=True, array_like=True):
     at_ms: int
     metadata: str = ""
     version: int = 1
-    """How many commits there were, counted when the record is applied; 0: the group has begun here without one."""
+    """The number of commits, counted when the record is applied; 0: the group began here without a commit."""
     decision: int = 0
-    """The latest transaction decision, of those that committed here."""
+    """The latest transaction decision that committed here."""
 
 
 class MembershipChanged(msgspec.Struct, frozen=True, tag="membership_changed"):
@@ -31,9 +31,9 @@ class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets_committed"):
     group_id: int
     offsets: list[tuple[TopicPartition, Committed]]
     transaction: int | None = None
-    """The decision that they are a part of; the same decision counts once."""
+    """The decision that they are part of; each decision is applied once."""
     is_first: bool = False
-    """They count where the group has no position yet."""
+    """They apply only where the group has no position yet."""
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets_forgotten"):

@@ -1,7 +1,7 @@
 """The journal of stream groups: members and offsets of every group that `quiver.groups` knows.
 
 A group's definition is on disk before the first record here, and is deleted before what is here is forgotten. So a
-record of a group that is not known (any more) means nothing, at start-up as while the broker runs.
+record of a group that is not known (any more) is ignored, both at start-up and while the broker runs.
 """
 
 import logging
@@ -32,23 +32,23 @@ class StreamJournal:
         self._is_closing = False
 
     def subscribe(self, on_applied: Callable[[Event], None]) -> None:
-        """Called in the step in which an event is applied: nobody sees the one without what follows from it."""
+        """Called in the step in which an event is applied, so nobody sees the event without its consequences."""
         self._subscribers.append(on_applied)
 
     async def open(self, storage: Storage, epoch: int) -> None:
-        """Comes after the groups are open. Without them, or with a damaged journal, there is a `problem`."""
+        """Called after the groups are open. Without them, or with a damaged journal, `problem` is set."""
         if self._groups.problem is not None:
             self._journaled.refuse(self._groups.problem)
             return
         try:
             await self._journaled.open(storage, epoch)
         except CorruptData as error:
-            logger.error("there are no stream groups until this is repaired: %s", error)
+            logger.error("stream groups are not available until this is repaired: %s", error)
             return
         self._table.keep({group.id for group in self._groups.groups().values()})
 
     def begin_close(self) -> None:
-        """Whatever is asked from now on is refused with ShuttingDown."""
+        """Refuses later requests with ShuttingDown."""
         self._is_closing = True
 
     async def close(self) -> None:
@@ -57,7 +57,7 @@ class StreamJournal:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of stream groups; every request for them is refused with it."""
+        """Why stream groups are not available; every request for them raises it."""
         return self._journaled.problem
 
     def check_open(self) -> None:
@@ -66,12 +66,12 @@ class StreamJournal:
         self._journaled.check()
 
     def group(self, name: str) -> StreamGroup:
-        """GroupNotFound. A queue group has no members and no offsets."""
+        """Raises GroupNotFound. A queue group has no members and no offsets."""
         self._journaled.check()
         return self._table.group(self._groups.group(name).id)
 
     def groups(self) -> Mapping[int, StreamGroup]:
-        """By id: those that have had members or offsets."""
+        """By id: the groups that have had members or offsets."""
         self._journaled.check()
         return self._table.groups
 

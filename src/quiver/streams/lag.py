@@ -1,10 +1,10 @@
-"""Lag: how far a group, of either kind, is from the end of the partitions that it reads."""
+"""Lag: how far a group of either kind is behind the end of the partitions that it reads."""
 
 from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues
@@ -26,7 +26,7 @@ class PartitionLag(NamedTuple):
     owner: str | None
     metadata: str = ""
     leased: int = 0
-    """Held by consumers of a queue group, and so not part of the lag."""
+    """Leased by consumers of a queue group, and therefore not part of the lag."""
     retrying: int = 0
 
 
@@ -41,9 +41,9 @@ class GroupLag:
         self._clock = clock
 
     async def of(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
-        """In every partition of this process, of the topics that the group reads or has read from.
+        """The lag in every partition of this process, for the topics that the group reads or has read.
 
-        Ages cost a read each.
+        Each age needs a read.
         """
         definition = self._groups.group(group)
         if definition.kind == "queue":
@@ -74,7 +74,7 @@ class GroupLag:
         return found
 
     def _queue_lag(self, part: PartitionDepth) -> PartitionLag:
-        """What is ready counts: what consumers hold is on its way."""
+        """Counts what is ready: messages that consumers have leased are being processed."""
         age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
         return PartitionLag(
             part.topic,
@@ -89,7 +89,7 @@ class GroupLag:
         )
 
     async def _age_ms(self, partition: Partition, offset: int) -> int:
-        """Of the message at an offset; 0 when there is none, or when it cannot be read."""
+        """The age of the message at an offset; 0 if there is none, or if it cannot be read."""
         if offset >= partition.committed.high_watermark:
             return 0
         try:

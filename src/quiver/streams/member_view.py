@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from typing import NamedTuple
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.member import MemberState
 
 
@@ -36,7 +36,7 @@ class ChangeSignal:
         self.changed = asyncio.Event()
 
     async def wait(self, seconds: float) -> None:
-        """Until the group changes, or the time is over."""
+        """Waits until the group changes or the time is over."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.changed.wait()

@@ -1,6 +1,6 @@
 """Members of stream groups: join, heartbeat, leave, and the end of sessions.
 
-Every change works on a copy of the membership, which takes effect when it is on disk, and not at all when that fails.
+Every change works on a copy of the membership. It takes effect when it is on disk, or not at all if that fails.
 """
 
 import asyncio
@@ -9,9 +9,8 @@ import logging
 import msgspec
 
 from quiver.groups.service import Groups
-from quiver.model.names import check_name
+from quiver.model.names import TopicPartition, check_name
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import AssignorName
 from quiver.streams.events import Event, MembershipChanged
 from quiver.streams.journal import StreamJournal
@@ -53,14 +52,14 @@ class Members:
         journal.subscribe(self._applied)
 
     def open(self, epoch: int) -> None:
-        """The journal was read. Nobody's session ran while the broker was away."""
+        """Called when the journal was read. Sessions did not run while the broker was down."""
         self._first_version = epoch << 32
         for group_id, group in self._journal.groups().items():
             group.membership.restarted(self._now_ms())
             self._note_deadline(group_id)
 
     def close(self) -> None:
-        """Whoever waits for a change is woken."""
+        """Wakes everybody who waits for a change."""
         for signal in self._signals.values():
             signal.announce()
 
@@ -73,7 +72,8 @@ class Members:
         protocol: Protocol = "cooperative",
         assignor: AssignorName | None = None,
     ) -> MemberView:
-        """Makes the caller a member, and creates the group if it is the first. What it gets may come by heartbeat."""
+        """Makes the caller a member; the first one creates the group. Its partitions may come with a later
+        heartbeat."""
         check_name(name, "group")
         async with self._groups.locks.hold(name):
             group = self._groups.check_stream_group(name)
@@ -99,7 +99,7 @@ class Members:
         revoked: frozenset[TopicPartition] = frozenset(),
         is_busy: bool = False,
     ) -> MemberView:
-        """A sign of life, with the partitions that the member has given up."""
+        """A heartbeat, with the partitions that the member has given up."""
         self._journal.check_open()
         group_id = self._groups.group(name).id
         self._journal.group(name).membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
@@ -111,8 +111,8 @@ class Members:
         return self.view(name, member_id)
 
     async def next_view(self, name: str, view: MemberView, wait_ms: int) -> MemberView:
-        """The first view of a member after the one it has seen, or the same one if nothing changes before the time
-        is over. A sign of life, too."""
+        """The first view of a member after the one it has seen, or the same one if nothing changes in time. Counts as
+        a heartbeat."""
         signal = self._signal(self._groups.group(name).id)
         membership = self._journal.group(name).membership
         if signal.version == view.version and wait_ms > 0:
@@ -128,7 +128,7 @@ class Members:
             await self._install(self._groups.group(name).id, draft)
 
     def connection_lost(self, name: str, member_id: str) -> None:
-        """The connection of a member broke: it has a moment to come back."""
+        """The connection of a member broke: it has a few seconds to come back."""
         group = None if self._journal.problem else self._groups.find(name)
         if group is not None:
             for membership in self.memberships(name):
@@ -136,7 +136,7 @@ class Members:
             self._note_deadline(group.id)
 
     def memberships(self, name: str) -> list[Membership]:
-        """The one that holds, and the one that is being written, if any."""
+        """The membership in effect, and the one that is being written, if any."""
         pending = self._pending.get(self._groups.group(name).id)
         return [each for each in (self._journal.group(name).membership, pending) if each is not None]
 
@@ -155,15 +155,15 @@ class Members:
         )
 
     def topic_ids(self, subscription: Subscription) -> frozenset[int]:
-        """The topics that a subscription means now."""
+        """The topics that a subscription matches now."""
         return topic_ids(subscription, self._catalogue.sizes())
 
     def changed(self, name: str) -> asyncio.Event:
-        """Set when the group changes next."""
+        """Set at the next change of the group."""
         return self._signal(self._groups.group(name).id).changed
 
     def silence_ms(self, member: Member) -> int:
-        """How long ago the member's last sign of life was."""
+        """The time since the member's last heartbeat."""
         return max(0, self._now_ms() - member.heartbeat_at_ms)
 
     def forget(self, group_id: int) -> None:
@@ -171,7 +171,7 @@ class Members:
         self._signals.pop(group_id, None)
 
     async def topic_changed(self, topic: Topic) -> None:
-        """A new topic, more partitions of one or its removal reach the groups that subscribe to it."""
+        """Tells the groups that subscribe to a topic that it is new, has more partitions or was removed."""
         async for group_id, group in paced(list(self._journal.groups().items())):
             name = self._groups.name_of(group_id)
             if name is None or not group.membership.asks_for(topic.name):
@@ -184,7 +184,7 @@ class Members:
                     await self._install(group_id, draft)
 
     async def expire(self, failures: Failures) -> None:
-        """Removes members that were silent for too long, or did not give up partitions in time."""
+        """Removes members that were silent for too long or did not give up partitions in time."""
         now_ms, looked_at = self._now_ms(), []
         while (group_id := self._deadlines.take(now_ms)) is not None:
             looked_at.append(group_id)
@@ -233,5 +233,5 @@ class Members:
             self._deadlines.note(group_id, group.membership.next_deadline_ms())
 
     def _now_ms(self) -> int:
-        """By a clock that never jumps, so that a corrected wall clock removes nobody."""
+        """On the steady clock, so that a corrected wall clock removes nobody."""
         return int(self._clock.monotonic() * 1000)

@@ -1,12 +1,12 @@
 """The membership of one stream group. Pure: calls in, changed state out.
 
 The broker computes who should have what (the target) whenever members, subscriptions or topics change, and raises
-the generation. A member that owns more than its target is asked to let go of the rest; a partition goes to its next
-owner only when the last one has let go of it, has left, or has been silent for too long. So there is one owner at any
-time, and partitions that do not move are read on without a pause. Under the eager protocol everybody lets go of
+the generation. A member that owns more than its target is asked to give up the rest; a partition goes to its next
+owner only when the last one has given it up, has left, or was silent for too long. So there is never more than one
+owner, and partitions that do not move are read without a pause. Under the eager protocol everybody gives up
 everything first, and nobody gets anything before all have.
 
-`now_ms` is a clock that never jumps (not the wall clock), so that a corrected clock puts nobody out.
+`now_ms` is the steady clock, not the wall clock, so that a corrected wall clock removes nobody.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
+from quiver.model.names import TopicPartition
 from quiver.model.topic import TopicSize
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import ASSIGNORS, AssignorName
 from quiver.streams.member import REVOCATION_MS, Member, Subscription
 from quiver.structures.name_pattern import matching
@@ -45,10 +45,10 @@ Topics = Mapping[str, TopicSize]
 class JoinRequest(NamedTuple):
     subscription: Subscription
     member_id: str | None = None
-    """Of a member that comes back."""
+    """The id of a member that comes back."""
     protocol: Protocol = "cooperative"
     assignor: AssignorName | None = None
-    """None: the group's."""
+    """None: the group's own."""
 
 
 class RebalanceStats(msgspec.Struct):
@@ -61,7 +61,7 @@ class RebalanceStats(msgspec.Struct):
     total_duration_ms: int = 0
     began_at_ms: int | None = None
     ended_at_ms: int = 0
-    """When the last one came to its end."""
+    """When the last rebalance ended."""
 
     @property
     def average_duration_ms(self) -> float:
@@ -69,7 +69,7 @@ class RebalanceStats(msgspec.Struct):
 
     @staticmethod
     def together(parts: Iterable["RebalanceStats"]) -> "RebalanceStats":
-        """The sums; the last duration is that of the rebalance that ended last."""
+        """Sums over all rebalances, and the duration of the one that ended last."""
         all_parts = list(parts)
         last = max(all_parts, key=lambda part: part.ended_at_ms, default=RebalanceStats())
         return RebalanceStats(
@@ -85,14 +85,14 @@ class RebalanceStats(msgspec.Struct):
 
 
 class Membership(msgspec.Struct, kw_only=True):
-    """Encodes whole with msgspec: that is what the journal keeps."""
+    """msgspec encodes all of it: that is what the journal keeps."""
 
     protocol: Protocol = "cooperative"
     assignor: AssignorName = "sticky"
     generation: int = 0
     members: dict[str, Member] = msgspec.field(default_factory=dict)
     fenced: list[str] = msgspec.field(default_factory=list)
-    """The last members that were removed, so that they get a clear error."""
+    """The members that were removed last, so that they get a clear error."""
     stats: RebalanceStats = msgspec.field(default_factory=RebalanceStats)
 
     @property
@@ -117,7 +117,7 @@ class Membership(msgspec.Struct, kw_only=True):
         """A new member, or one that comes back: by its member id, or by its instance id within its session.
 
         Coming back with the same subscription changes nothing for the others. Under the eager protocol, and for an
-        instance that was restarted, it also means that the member has let go of what it was asked to.
+        instance that was restarted, it also means that the member has given up what it was asked to.
         """
         if not self.members:
             self.protocol, self.assignor = request.protocol, request.assignor or "sticky"
@@ -141,9 +141,9 @@ class Membership(msgspec.Struct, kw_only=True):
         return member
 
     def heartbeat(self, member_id: str, generation: int | None, now_ms: int, *, is_busy: bool = False) -> Member:
-        """A sign of life. An older generation is fine: the member learns the new one from the response.
+        """A heartbeat. An older generation is fine: the member gets the new one with the response.
 
-        A member that says it is busy, with a message of a partition that it must give up, gets the time it needs.
+        A member that is still busy with a message of a partition that it must give up gets the time it needs.
         """
         member = self.member(member_id)
         if generation is not None and generation > self.generation:
@@ -154,7 +154,7 @@ class Membership(msgspec.Struct, kw_only=True):
         return member
 
     def disconnected(self, member_id: str, now_ms: int) -> None:
-        """The connection of a member broke: the process is gone, or comes back soon."""
+        """The connection of a member broke: the process has ended, or will reconnect soon."""
         member = self.members.get(member_id)
         if member is not None:
             member.disconnected_at_ms = now_ms
@@ -180,7 +180,7 @@ class Membership(msgspec.Struct, kw_only=True):
             raise GenerationMismatch(generation=generation, current=self.generation)
         if partition not in member.owned:
             raise MemberFenced(
-                f"member {member_id} does not own partition {partition.partition}; another member does, or none yet"
+                f"member {member_id} does not own partition {partition.partition}; another one does, or none yet"
             )
 
     def member(self, member_id: str) -> Member:
@@ -202,7 +202,7 @@ class Membership(msgspec.Struct, kw_only=True):
     # what time and topics do
 
     def restarted(self, now_ms: int) -> None:
-        """The broker was away: nobody's time ran meanwhile."""
+        """Starts all sessions again after a restart: no time counts while the broker was down."""
         for member in self.members.values():
             member.heartbeat_at_ms, member.disconnected_at_ms = now_ms, None
             if member.revocation_deadline_ms is not None:
@@ -212,7 +212,7 @@ class Membership(msgspec.Struct, kw_only=True):
         self.stats.ended_at_ms = min(self.stats.ended_at_ms, now_ms)
 
     def expire(self, topics: Topics, now_ms: int) -> list[str]:
-        """Removes members that were silent for too long, or did not give up partitions in time; returns their ids."""
+        """Removes members that were silent for too long or did not give up partitions in time; returns their ids."""
         silent = [member for member in self.members.values() if member.silent_at_ms < now_ms]
         holding = [
             member
@@ -253,7 +253,7 @@ class Membership(msgspec.Struct, kw_only=True):
         self._grant(now_ms)
 
     def topics_changed(self, topics: Topics, now_ms: int) -> bool:
-        """New topics, added partitions, deleted topics: a new generation if the group is concerned."""
+        """New topics, added partitions, deleted topics: starts a new generation if the group subscribes to them."""
         subscribed = set().union(*(topic_ids(m.subscription, topics) for m in self.members.values()))
         sizes = {topic.id: topic.partitions for topic in topics.values()}
         wanted = {TopicPartition(id, number) for id in subscribed for number in range(sizes[id])}
@@ -281,7 +281,7 @@ class Membership(msgspec.Struct, kw_only=True):
         return None
 
     def _grant(self, now_ms: int) -> None:
-        """Gives partitions that nobody owns to whom they are meant for."""
+        """Gives partitions that nobody owns to the members that they are meant for."""
         taken = {partition for member in self.members.values() for partition in member.owned}
         if self.protocol == "eager" and any(member.revoking for member in self.members.values()):
             return
@@ -297,7 +297,7 @@ class Membership(msgspec.Struct, kw_only=True):
 
 
 def topic_ids(subscription: Subscription, topics: Topics) -> frozenset[int]:
-    """The topics that a subscription means now."""
+    """The topics that a subscription matches now."""
     chosen = {topics[name].id for name in subscription.topics if name in topics}
     if subscription.pattern is not None:
         chosen |= {topics[name].id for name in matching(subscription.pattern, topics)}

@@ -1,14 +1,14 @@
 """Committed offsets of stream groups.
 
-A record decides when it is applied, in the order of the journal. Acks are not commits: `streams.positions` combines
-the two.
+A commit takes effect when its record is applied, in the order of the journal. Acks are not commits:
+`streams.positions` combines the two.
 """
 
 from collections.abc import Iterable, Mapping
 
 from quiver.groups.service import Groups
 from quiver.model.errors import GroupNotEmpty
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.events import Committed, OffsetsCommitted, OffsetsForgotten
 from quiver.streams.journal import StreamJournal
 from quiver.streams.members import Members
@@ -31,9 +31,9 @@ class Offsets:
         member_id: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Records how far the group has come: next offset and metadata by partition.
+        """Commits the next offset and metadata by partition.
 
-        A member commits what it owns. Without a member the group must be empty: that is for tools.
+        A member commits for what it owns. Tools commit without a member, if the group has none.
         """
         self.check_commit(name, offsets, member_id=member_id, generation=generation)
         # No await since the check: commits are journaled in the order in which they were allowed.
@@ -43,7 +43,7 @@ class Offsets:
         self, name: str, partitions: Iterable[TopicPartition], *, member_id: str | None, generation: int | None
     ) -> None:
         """Whether a commit is allowed now."""
-        # A commit is journaled after the membership that is being written, so that one must allow it too.
+        # A commit is journaled after a membership that is being written, so that membership must allow it too.
         memberships = self._members.memberships(name)
         if member_id is not None:
             for membership in memberships:
@@ -57,13 +57,14 @@ class Offsets:
     async def commit_decided(
         self, name: str, offsets: Mapping[TopicPartition, tuple[int, str]], transaction: int
     ) -> None:
-        """The offsets of a transaction that was committed: once, however often this is called; GroupNotFound."""
+        """Applies the offsets of a committed transaction once, however often this is called. Raises GroupNotFound."""
         if transaction not in self._journal.group(name).transactions:
             event = OffsetsCommitted(self._groups.group(name).id, self._committed(offsets), transaction)
             await self._journal.append(event)
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int], *, is_commit: bool = True) -> None:
-        """Sets first positions, where the group has none yet. Not `is_commit`: it only begins to read there."""
+        """Sets first positions where the group has none yet. This is not a commit: the group only begins to read
+        there."""
         known, now_ms, version = self._journal.group(name).offsets, self._clock.now_ms(), 1 if is_commit else 0
         fresh = [
             (partition, Committed(offset, now_ms, version=version))
@@ -74,7 +75,7 @@ class Offsets:
             await self._journal.append(OffsetsCommitted(self._groups.group(name).id, fresh, is_first=True))
 
     async def forget_topic(self, topic_id: int) -> None:
-        """The topic is gone, and with it every group's position in it."""
+        """Forgets every group's position in a topic that is gone."""
         async for group_id, group in paced(list(self._journal.groups().items())):
             if any(partition.topic_id == topic_id for partition in group.offsets):
                 await self._journal.append(OffsetsForgotten(group_id, topic_id))

@@ -1,14 +1,14 @@
-"""Positions of stream groups: the one place that knows them, and decides what a commit means for what members hold.
+"""Positions of stream groups: the one place that knows them, and applies commits to what members have leased.
 
 Each fact is kept once. Commits are in the journal of stream groups, with a version that counts them; what members
-have acked since is in the queue journal of the partition, which notes the version that it follows. Nothing is copied
-from one to the other: the position is computed, over what is decided and on disk.
+have acked since is in the queue journal of the partition, which records the version that it follows. Nothing is
+copied from one to the other: the position is computed from what is decided and on disk.
 
-A commit takes effect when its record is applied, for both in one step. After a restart a partition queue that has not
-seen the last commit follows it when it is opened.
+A commit takes effect in both when its record is applied, in one step. After a restart, a partition queue that has
+not seen the last commit follows it when it is opened.
 """
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
 from quiver.streams.events import Event, OffsetsCommitted
@@ -24,7 +24,7 @@ class Positions:
         queues.subscribe(self._opened)
 
     def position(self, group_id: int, partition: TopicPartition) -> int | None:
-        """The next offset to read: everything below is committed or acked. None where the group has not begun."""
+        """The next offset to read: everything below is committed or acked. None if the group has not begun."""
         group = self._journal.groups().get(group_id)
         committed = None if group is None else group.offsets.get(partition)
         if committed is None:
@@ -36,12 +36,12 @@ class Positions:
         return committed.offset if settled is None else max(settled, committed.offset)
 
     def next_offset(self, group_id: int, partition: TopicPartition, earliest: int) -> int:
-        """The position, or `earliest` where the group has not begun or the log begins after its position."""
+        """The position, or `earliest` if the group has not begun or the log begins after its position."""
         position = self.position(group_id, partition)
         return earliest if position is None else max(position, earliest)
 
     def shown(self, group_id: int, partition: TopicPartition) -> int | None:
-        """The position as users see it: None too while nothing was committed or acked."""
+        """The position as users see it: also None while nothing was committed or acked."""
         position = self.position(group_id, partition)
         if position is None:
             return None
@@ -49,7 +49,7 @@ class Positions:
         return None if committed.version == 0 and position <= committed.offset else position
 
     def _opened(self, queue: PartitionQueue) -> None:
-        """The journal of a partition queue was read: it follows the commits that it has not seen."""
+        """Called when the journal of a partition queue was read: it follows the commits that it has not seen."""
         if self._journal.problem is not None:
             return
         groups, partition = self._journal.groups(), queue.place

@@ -1,13 +1,13 @@
-"""Resets: a group without members, of either kind, goes to another position in one topic."""
+"""Resets: move a group of either kind, without members, to another position in one topic."""
 
 from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty
+from quiver.model.names import TopicPartition
 from quiver.model.position import Position
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
 from quiver.streams.service import Streams
@@ -35,7 +35,7 @@ class OffsetReset:
     async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
         """Moves the group to a position, or (`to` as an int) by a number of messages.
 
-        One at a time: what it is moved from is what the one before has left.
+        One at a time: each reset starts from the positions that the one before it set.
         """
         topic = self._catalogue.topic(topic_name)
         self._groups.group(group)
@@ -81,7 +81,7 @@ class OffsetReset:
 
 
 async def _resolve(partition: Partition, to: Position | int, old: int | None) -> int:
-    """The offset a reset means, within what the log has."""
+    """The offset of a reset, limited to what is in the log."""
     if not isinstance(to, int):
         return await position_offset(partition, to)
     first, last = partition.log.start_offset, partition.committed.last_stable

@@ -1,4 +1,4 @@
-"""Stream groups: members that own partitions, and how far each group has come, by topic names and start positions."""
+"""Stream groups: members that own partitions, and the position of each group. Callers use topic names."""
 
 import logging
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ from quiver.groups.service import Groups
 from quiver.groups.table import Group
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
+from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
 from quiver.streams.assignors import AssignorName
@@ -59,14 +59,14 @@ class Streams:
         self.task = PeriodicTask("streams", self._keep_up, every_seconds=_TICK_SECONDS)
 
     async def open(self, storage: Storage, epoch: int) -> None:
-        """Comes after the groups are open. When the journal is damaged there is a `problem`."""
+        """Called after the groups are open. If the journal is damaged, `problem` says so."""
         await self._journal.open(storage, epoch)
         if self.problem is None:
             self.members.open(epoch)
             self.task.start()
 
     async def close(self) -> None:
-        """Whoever waits is woken; whatever is asked from now on is refused with ShuttingDown."""
+        """Wakes everybody who waits, and refuses later requests with ShuttingDown."""
         self._journal.begin_close()
         await self.task.stop()
         self.members.close()
@@ -74,11 +74,11 @@ class Streams:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of stream groups."""
+        """Why stream groups are not available."""
         return self._journal.problem
 
     def group(self, name: str) -> StreamGroup:
-        """Members and offsets; a queue group has none. GroupNotFound."""
+        """Members and offsets; a queue group has none. Raises GroupNotFound."""
         return self._journal.group(name)
 
     async def join(
@@ -91,7 +91,7 @@ class Streams:
         assignor: AssignorName | None = None,
         start: Position = EARLIEST,
     ) -> MemberView:
-        """Joins; where the group has no position in a topic yet, it begins at `start`."""
+        """Joins; in topics where the group has no position yet, it begins at `start`."""
         subscription.check()
         for name in subscription.topics:
             self._catalogue.topic(name)
@@ -114,7 +114,7 @@ class Streams:
         return found
 
     async def next_offset(self, group: str, partition: TopicPartition) -> int:
-        """Where a new owner begins: at the group's position, or at the earliest offset that the log still has."""
+        """Where a new owner begins: at the group's position, or at the earliest offset in the log."""
         earliest = self._partitions.get(*partition).log.start_offset
         return self.positions.next_offset(self._groups.group(group).id, partition, earliest)
 
@@ -127,7 +127,7 @@ class Streams:
         generation: int | None = None,
         metadata: str = "",
     ) -> None:
-        """Commits by topic name; every partition must exist and every offset be one that the log has reached."""
+        """Commits by topic name; every partition must exist, and no offset may be beyond the end of its log."""
         named: dict[TopicPartition, tuple[int, str]] = {}
         for name, by_partition in offsets.items():
             topic = self._catalogue.topic(name)
@@ -145,23 +145,23 @@ class Streams:
         member_id: str | None = None,
         generation: int | None = None,
     ) -> None:
-        """Commits next offsets, with metadata. What members hold below them is settled. From an offset that lies back
-        the group reads again, also what was acked after it."""
+        """Commits next offsets, with metadata. Messages that members have leased below them are settled. After a
+        commit of an earlier offset the group reads again from there, including messages that were acked."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         if member_id is not None:
             await self.offsets.commit(group, offsets, member_id=member_id, generation=generation)
             return
         self._groups.group(group)
-        async with self._groups.locks.hold(group):  # not while a reset is under way
+        async with self._groups.locks.hold(group):  # not during a reset
             await self.offsets.commit(group, offsets, generation=generation)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Whether each is one that the log has reached."""
+        """Raises if an offset is beyond the end of its log."""
         for partition, offset in offsets.items():
             end = self._partitions.get(*partition).committed.high_watermark
             if not 0 <= offset <= end:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
-                raise InvalidRequest(problem=f"offset {offset} of {where} is not one of 0 to {end}")
+                raise InvalidRequest(problem=f"offset {offset} of {where} is not between 0 and the log end {end}")
 
     def topic_name(self, topic_id: int) -> str | None:
         """None when the topic is gone."""
@@ -228,11 +228,11 @@ class Streams:
                 with failures.of(f"the end of group {group.name}"):
                     async with self._groups.locks.hold(group.name):
                         if self._groups.find(group.name) is group and self._has_expired(group):
-                            logger.info("group %s: unused for longer than its offsets are kept, deleted", group.name)
+                            logger.info("deleted group %s: unused for longer than offsets_retention", group.name)
                             await self._delete(group)
 
     def _has_expired(self, group: Group) -> bool:
-        """Never a queue group: it has no offsets that could be outdated."""
+        """Never of a queue group: it has no offsets that could expire."""
         return (
             group.kind == "stream"
             and self._groups.find(group.name) is group

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 import msgspec
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.events import Committed, Event, MembershipChanged, OffsetsCommitted, OffsetsForgotten
 from quiver.streams.membership import Membership
 
@@ -15,7 +15,7 @@ class StreamGroup(msgspec.Struct, kw_only=True):
     membership: Membership = msgspec.field(default_factory=Membership)
     offsets: dict[TopicPartition, Committed] = msgspec.field(default_factory=dict)
     transactions: list[int] = msgspec.field(default_factory=list)
-    """The last decisions whose offsets the group has."""
+    """The last decisions whose offsets the group has applied."""
     changed_at_ms: int = 0
     """When the group was last used, in wall-clock time: the expiry of its offsets counts from here."""
 
@@ -38,7 +38,7 @@ class StreamGroup(msgspec.Struct, kw_only=True):
             before = self.offsets.get(partition)
             version, decision = committed.version, event.transaction or 0
             if before is not None:
-                if event.is_first or 0 < decision < before.decision:  # a later decision was carried out earlier
+                if event.is_first or 0 < decision < before.decision:  # a later decision was applied first
                     continue
                 version, decision = before.version + 1, max(decision, before.decision)
             self.offsets[partition] = msgspec.structs.replace(committed, version=version, decision=decision)
@@ -78,7 +78,7 @@ class StreamTable:
         self.groups = {group_id: group for group_id, group in self.groups.items() if group_id in group_ids}
 
     def snapshot(self) -> Iterator[bytes]:
-        """A line per group; nothing may change until the last one is taken."""
+        """A line per group. Nothing may change until the last line is taken."""
         for group_id, group in self.groups.items():
             if not group.is_fresh:
                 saved = _SavedGroup(group_id, msgspec.structs.replace(group, offsets={}), list(group.offsets.items()))

@@ -1,4 +1,4 @@
-"""Failures of one among many: the others get their turn first."""
+"""Failures of one among many: the others are tried first."""
 
 import contextlib
 import logging
@@ -29,6 +29,6 @@ class Failures:
             self._unexpected = self._unexpected or error
 
     def check(self) -> None:
-        """Comes last; raises the first unexpected failure."""
+        """Called last; raises the first unexpected failure."""
         if self._unexpected is not None:
             raise self._unexpected

@@ -26,7 +26,7 @@ def start_logging(level: str = "info", format: str = "text", stream: TextIO | No
 
 
 class LogWriter(logging.Handler):
-    """Takes records without blocking and without losing order; beyond the bound it drops and counts."""
+    """Takes records without blocking, in order; when too many wait, it drops and counts them."""
 
     def __init__(self, stream: TextIO, format: str = "text", max_waiting: int = MAX_WAITING_LINES) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class LogWriter(logging.Handler):
             self._dropped += 1
             return
         try:
-            # Now, because the arguments may have changed by the time the line is written.
+            # Formatted now, because the arguments may have changed by the time the line is written.
             record.msg, record.args = record.getMessage(), None
         except Exception:
             self.handleError(record)
@@ -62,7 +62,8 @@ class LogWriter(logging.Handler):
             self._wake.set()
 
     def stop(self, timeout: float = 1.0) -> None:
-        """Writes what waits, for at most `timeout` seconds: a reader that is gone does not hold the process."""
+        """Writes what waits, for at most `timeout` seconds, so that a blocked pipe does not keep the process from
+        ending."""
         self._stopping = True
         self._wake.set()
         self._thread.join(timeout)
@@ -86,7 +87,7 @@ class LogWriter(logging.Handler):
                 self._stream.write("".join(lines))
                 self._stream.flush()
             except (OSError, ValueError):
-                continue  # nobody reads any more; the broker goes on
+                continue  # nobody reads the log any more; the broker continues
 
 
 def text_line(record: logging.LogRecord) -> str:

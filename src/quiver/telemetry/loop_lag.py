@@ -1,4 +1,4 @@
-"""How late the event loop runs what is due: the sign of something holding it."""
+"""How late the event loop runs what is due, which shows that something blocks it."""
 
 import asyncio
 from collections import deque
@@ -8,7 +8,7 @@ _KEPT = 100
 
 
 class LoopLag:
-    """Sets a timer ten times a second and notes how late it fires."""
+    """Sets a timer ten times per second and measures how late it fires."""
 
     def __init__(self) -> None:
         self._lags: deque[float] = deque(maxlen=_KEPT)
@@ -20,7 +20,7 @@ class LoopLag:
         return max(self._lags, default=0.0) * 1000
 
     def start(self) -> None:
-        """Begins to measure the running loop; nothing happens when it does already."""
+        """Starts to measure the running loop; does nothing if it does already."""
         if self._timer is None:
             self._arm(asyncio.get_running_loop())
 

@@ -11,7 +11,7 @@ class PeriodicTask:
     """Awaits `work` every `every_seconds`, the first time after one pause. Belongs to one event loop.
 
     The pause begins when the work has ended, so two rounds never overlap. The work gets a Failures for parts that
-    may fail alone; what nobody expected is shown as `problem`, and the rounds begin again after a pause.
+    may fail on their own; an unexpected failure is shown as `problem`, and the rounds continue after a pause.
     """
 
     def __init__(self, name: str, work: Callable[[Failures], Awaitable[None]], *, every_seconds: float) -> None:
@@ -32,11 +32,11 @@ class PeriodicTask:
         self._task.start()
 
     async def stop(self) -> None:
-        """Ends the round that runs, at the point where it waits, and begins no more."""
+        """Cancels the round that runs, at the point where it waits, and begins no more."""
         await self._task.stop()
 
     def cancel(self) -> None:
-        """As `stop`, without waiting for the end."""
+        """Like `stop`, without waiting for the end."""
         self._task.cancel()
 
     async def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""A task that has to run as long as the broker does: a failure is logged and shown, and it begins again."""
+"""A task that has to run as long as the broker does: a failure is logged and shown, and the task starts again."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ class SupervisedTask:
             await asyncio.gather(task, return_exceptions=True)
 
     def cancel(self) -> None:
-        """As `stop`, without waiting for the end."""
+        """Like `stop`, without waiting for the end."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -54,8 +54,8 @@ class SupervisedTask:
                 if loop.time() - began_at >= WELL_AFTER_SECONDS:
                     backoff.reset()
                 pause = backoff.next_seconds()
-                self.problem = f"the task has failed and begins again: {type(error).__name__}: {error}"
-                logger.error("%s failed unexpectedly, and begins again in %.0f s", self.name, pause, exc_info=error)
+                self.problem = f"the task has failed and starts again: {type(error).__name__}: {error}"
+                logger.error("%s failed unexpectedly, and starts again in %.0f s", self.name, pause, exc_info=error)
             finally:
                 well.cancel()
             await asyncio.sleep(pause)
@@ -65,6 +65,6 @@ class SupervisedTask:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody wants this task to end, rather than one that it waits for."""
+    """Whether this task itself was cancelled, rather than one that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""Changes of topics, one at a time: create, alter, delete and purge. Whoever depends on topics is told of each."""
+"""Changes of topics, one at a time: create, alter, delete and purge. Subscribers are told of each."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ class TopicSubscriber(Protocol):
         """Every message was removed; new ones get the following offsets."""
 
     async def topic_removed(self, topic: Topic) -> None:
-        """Nobody finds the topic any more, and its files are removed next."""
+        """The topic is no longer available; its files are removed next."""
 
 
 class TopicAdmin:
@@ -46,7 +46,7 @@ class TopicAdmin:
         self._is_running = False
 
     def subscribe(self, *subscribers: TopicSubscriber) -> None:
-        """While the broker is built."""
+        """Called while the broker is built."""
         self._subscribers += subscribers
 
     async def open(self) -> None:
@@ -55,12 +55,12 @@ class TopicAdmin:
         known = {topic.id for topic in (*topics, *self._catalogue.deleting())}
         self._unowned = await self._partitions.unowned_topic_ids(known)
         for topic_id in self._unowned:
-            logger.error("the files of topic id %d belong to no topic; they are kept", topic_id)
+            logger.error("the files of topic id %d belong to no topic and are kept; restore the metadata", topic_id)
         await self._partitions.open_topics(topics)
         self._is_running = True
 
     def resume_removals(self) -> None:
-        """Goes on with removals that the last stop interrupted. Comes after every subscriber has started."""
+        """Continues removals that the last stop interrupted. Called after every subscriber has started."""
         self._removals.resume()
 
     async def stop(self) -> None:
@@ -80,11 +80,11 @@ class TopicAdmin:
         )
 
     async def create(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        """Returns when the topic takes messages."""
+        """Returns when messages can be published to the topic."""
         return await self._run(self._create(name, settings))
 
     async def ensure(self, name: str) -> None:
-        """Creates a topic that is published to, where the settings allow it."""
+        """Creates the topic of a publish if it does not exist and the settings allow it."""
         if not self._auto_create:
             return
         try:
@@ -99,7 +99,7 @@ class TopicAdmin:
         return topic
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
-        """Returns the old and the new count."""
+        """Returns the old and the new number of partitions."""
         before, after = await self._run(self._alter(name, {"partitions": count}))
         return before.config.partitions, after.config.partitions
 

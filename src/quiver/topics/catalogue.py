@@ -34,7 +34,7 @@ _LAST_EPOCH = 2**31 - 1
 
 
 class TopicCatalogue:
-    """Changes are made one at a time; reading needs no waiting."""
+    """Changes are made one at a time; reads do not wait."""
 
     def __init__(self, *, clock: Clock, randomness: Randomness, defaults: TopicConfig, limits: Limits) -> None:
         self._clock = clock
@@ -47,7 +47,7 @@ class TopicCatalogue:
         )
         self._change = asyncio.Lock()
         self._hidden: set[TopicId] = set()
-        """New topics whose partitions are not open yet: on the journal, and found by nobody."""
+        """New topics whose partitions are not open yet: in the journal, but not available."""
         self.producer_ids = ProducerIds(self._state, self._journaled)
 
     async def open(self, storage: Storage, epoch: int) -> None:
@@ -69,7 +69,7 @@ class TopicCatalogue:
         return sorted(found, key=lambda topic: topic.name)
 
     def sizes(self) -> Mapping[str, TopicSize]:
-        """Id and partition count by name. It changes with the catalogue."""
+        """Id and partition count by name. The same object changes with the catalogue."""
         if not self._hidden:
             return self._state.sizes
         return {name: size for name, size in self._state.sizes.items() if size.id not in self._hidden}
@@ -87,12 +87,12 @@ class TopicCatalogue:
         topic = self._state.topics.get(TopicId(topic_id))
         if topic is None or topic.id in self._hidden:
             raise TopicNotFound(
-                f"there is no topic with id {topic_id} (any more); fetch metadata again", topic=topic_id
+                f"there is no topic with id {topic_id}, or no longer; fetch metadata again", topic=topic_id
             )
         return topic
 
     async def create(self, name: str, settings: Mapping[str, Any], *, free_id: int = 0) -> Topic:
-        """A topic that nobody finds until it is shown. Its id is at least `free_id`, for ids with left-over files."""
+        """Creates a topic that is not available until `show`. Its id is at least `free_id`: lower ids may be used."""
         config = self._changed(self._defaults, settings)
         check_name(name)
         async with self._change:
@@ -109,11 +109,11 @@ class TopicCatalogue:
             return topic
 
     def show(self, topic: Topic) -> None:
-        """The partitions of a new topic are open: it is found from now on."""
+        """The partitions of a new topic are open: it is available from now on."""
         self._hidden.discard(topic.id)
 
     def altered(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        """The topic as `alter` would make it, or the error that it would give."""
+        """The topic as `alter` would make it; raises what `alter` would raise."""
         topic = self.topic(name)
         config = self._changed(topic.config, settings)
         if config.partitions < topic.config.partitions:
@@ -160,7 +160,7 @@ class TopicCatalogue:
 class ProducerIds:
     """Ids and epochs of producers: none is given out twice, also across restarts.
 
-    Ids are reserved in blocks, so most cost no write.
+    Ids are reserved in blocks, so most need no write.
     """
 
     def __init__(self, state: CatalogueState, journaled: JournaledState[Event]) -> None:
@@ -170,7 +170,7 @@ class ProducerIds:
         self._next = 0
 
     def opened(self) -> None:
-        """The journal is open. What was reserved before may have been given out."""
+        """Called when the journal is open. All ids reserved before may have been given out."""
         self._next = self._state.producer_ids_upper
 
     async def new(self) -> int:
@@ -188,7 +188,7 @@ class ProducerIds:
         return is_known and 0 <= epoch <= self._state.producer_epochs.get(producer_id, 0)
 
     async def next_epoch(self, producer_id: int, epoch: int) -> tuple[int, int]:
-        """The epoch after one that was given out; a new id, if it was not, or is forgotten."""
+        """The next epoch of a producer; a new id if its epoch was never given out, or is forgotten."""
         async with self._change:
             if self.was_given(producer_id, epoch) and epoch < _LAST_EPOCH:
                 if not self.was_given(producer_id, epoch + 1):

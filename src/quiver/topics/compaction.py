@@ -38,13 +38,13 @@ class TopicCompaction(NamedTuple):
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of bytes that no pass had seen before this one."""
+        """The share of bytes that this pass was the first to see."""
         total = sum(done.total_bytes for done in self.partitions.values())
         return sum(done.dirty_bytes for done in self.partitions.values()) / total if total else 0.0
 
 
 class Compactions:
-    """One pass at a time on the timer. A failure is logged and tried again a while later."""
+    """On the timer one pass runs at a time. A failed pass is logged and tried again later."""
 
     def __init__(
         self, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock, every_seconds: float
@@ -60,14 +60,14 @@ class Compactions:
         self.task.start()
 
     async def stop(self) -> None:
-        """Ends what runs; what a pass has put in place stays."""
+        """Stops running passes; segments that they have replaced already stay replaced."""
         tasks = list(self._by_hand)
         for task in tasks:
             task.cancel()
         await asyncio.gather(self.task.stop(), *tasks, return_exceptions=True)
 
     async def compact(self, name: str, partitions: Sequence[int] | None, *, dry_run: bool) -> TopicCompaction:
-        """Now, the active segments included. It runs to its end even when the caller stops waiting."""
+        """Compacts now, including active segments. The pass runs to its end even if the caller stops waiting."""
         topic = self._catalogue.topic(name)
         if not topic.config.is_compacted and not dry_run:
             raise InvalidRequest(problem=f"topic {name!r} is not compacted; set cleanup to compact or compact,delete")

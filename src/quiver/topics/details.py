@@ -15,12 +15,12 @@ class PartitionDetails(NamedTuple):
     end_offset: int
     """The next offset to be written."""
     message_count: int
-    """Messages that are stored, whatever becomes of their transactions. Compaction and markers leave offsets without
+    """Messages that are stored, also those of aborted transactions. Compaction and markers leave offsets without
     one, so it may be less than the range of offsets."""
     size_bytes: int
     offline: str | None
     compacted_to: int | None
-    """How far compaction has come; None where the topic is not compacted."""
+    """The progress of compaction; None if the topic is not compacted."""
 
 
 class TopicDetails(NamedTuple):
@@ -37,7 +37,7 @@ class TopicDetails(NamedTuple):
 
 
 async def topic_details(topic: Topic, owned: Sequence[tuple[int, Partition]]) -> TopicDetails:
-    """What the owned partitions of a topic hold; they come with their numbers."""
+    """What the given partitions of a topic contain, by their numbers."""
     return TopicDetails(topic, [await _details(number, partition) async for number, partition in paced(owned)])
 
 

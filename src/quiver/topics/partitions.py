@@ -4,10 +4,9 @@ import logging
 from collections import deque
 from itertools import islice
 
-from quiver.model.epochs import LeaderEpoch, StartEpoch, sole_leader_epoch
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
-from quiver.model.names import TopicId
+from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, sole_leader_epoch
 from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.storage.port import Storage
@@ -34,9 +33,9 @@ class Partitions:
         self._limits = limits
         self._by_topic: dict[TopicId, list[Partition]] = {}
         self._withdrawn: dict[TopicId, deque[Partition]] = {}
-        """Of deleted topics, until their files are removed."""
+        """The partitions of deleted topics, until their files are removed."""
         self.start_epoch = StartEpoch(0)
-        """Of this process; set before anything is opened."""
+        """The start epoch of this process; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:
         """Opens the partitions of a topic that are not open yet."""
@@ -63,7 +62,7 @@ class Partitions:
     def get(self, topic_id: int, partition: int) -> Partition:
         partitions = self._by_topic.get(TopicId(topic_id))
         if partitions is None:
-            raise TopicNotFound(f"there is no topic with id {topic_id} (any more); fetch metadata again")
+            raise TopicNotFound(f"there is no topic with id {topic_id}, or no longer; fetch metadata again")
         if not 0 <= partition < len(partitions):
             raise PartitionNotFound(topic=topic_id, count=len(partitions), partition=partition)
         return partitions[partition]
@@ -81,7 +80,7 @@ class Partitions:
             partition.reconfigure(topic.config, limits)
 
     def withdraw(self, topic_id: TopicId) -> None:
-        """From now on nobody finds the partitions of a topic that was deleted."""
+        """Makes the partitions of a deleted topic unavailable."""
         self._withdrawn[topic_id] = deque(self._by_topic.pop(topic_id, ()))
 
     async def remove_files(self, topic_id: TopicId) -> None:
@@ -92,7 +91,7 @@ class Partitions:
         await bounded_gather(Partition.end, list(partitions))
         await self._storage.delete_logs(topic_directory(topic_id))
         pace = Pace()
-        while partitions:  # thousands that are freed at once would hold the loop
+        while partitions:  # freeing thousands at once would block the loop
             partitions.popleft()
             await pace.turn()
         self._withdrawn.pop(topic_id, None)
@@ -106,7 +105,7 @@ class Partitions:
         await bounded_gather(_close, self.all())
 
     def leader_epoch(self, topic_id: TopicId, number: int) -> LeaderEpoch:
-        """In which this process leads a partition."""
+        """The leader epoch in which this process leads a partition."""
         return sole_leader_epoch(self.start_epoch)
 
     def limits_for(self, config: TopicConfig) -> Limits:

@@ -1,4 +1,4 @@
-"""Removes what deleted topics leave: a topic is gone for everybody at once, its files go in the background."""
+"""Removes the files of deleted topics in the background; the topic itself is gone immediately."""
 
 import asyncio
 import logging
@@ -31,12 +31,12 @@ class TopicRemovals:
         self._tasks: OrderedSet[asyncio.Task[None]] = OrderedSet()
 
     def resume(self) -> None:
-        """At start-up: what the last stop interrupted."""
+        """At start-up: continues what the last stop interrupted."""
         for topic in self._catalogue.deleting():
             self.begin(topic)
 
     def begin(self, topic: Topic) -> "asyncio.Task[None]":
-        """Begins to remove a topic that was deleted in the catalogue. Nobody finds its partitions from now on."""
+        """Starts to remove a topic that was deleted in the catalogue. Its partitions are unavailable from now on."""
         self._partitions.withdraw(topic.id)
         task = asyncio.get_running_loop().create_task(self._remove(topic))
         self._tasks.add(task)
@@ -44,7 +44,7 @@ class TopicRemovals:
         return task
 
     async def finished(self, removal: "asyncio.Task[None]") -> None:
-        """Returns when the files are gone, or after a few seconds: those of thousands of partitions take longer."""
+        """Returns when the files are gone, or after a few seconds: thousands of partitions take longer."""
         await asyncio.wait([removal], timeout=_WAITED_FOR_SECONDS)
         if removal.done() and not removal.cancelled():
             removal.result()

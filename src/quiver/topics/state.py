@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from quiver.model.limits import PRODUCER_EPOCHS_REMEMBERED
 from quiver.model.names import TopicId
 from quiver.model.topic import Topic, TopicSize
 from quiver.topics.events import (
@@ -16,9 +17,6 @@ from quiver.topics.events import (
     TopicDeleted,
     TopicFilesRemoved,
 )
-
-EPOCHS_REMEMBERED = 10_000
-"""A producer whose epoch is forgotten gets a new id."""
 
 
 class _Snapshot(msgspec.Struct):
@@ -42,7 +40,7 @@ class CatalogueState:
         self.next_topic_id = TopicId(1)
         self.producer_ids_upper = 1
         self.producer_epochs: dict[int, int] = {}
-        """Of producers without transactions, the last epoch that was given out, if it is not 0; the latest last."""
+        """The last epoch given to each producer without transactions, if it is not 0; the most recent is last."""
         self.node_id = ""
 
     def apply(self, event: Event) -> None:
@@ -66,7 +64,7 @@ class CatalogueState:
             case ProducerEpochGiven(producer_id, epoch):
                 self.producer_epochs.pop(producer_id, None)
                 self.producer_epochs[producer_id] = epoch
-                while len(self.producer_epochs) > EPOCHS_REMEMBERED:
+                while len(self.producer_epochs) > PRODUCER_EPOCHS_REMEMBERED:
                     del self.producer_epochs[next(iter(self.producer_epochs))]
             case NodeNamed(node_id):
                 self.node_id = node_id

@@ -20,10 +20,10 @@ class TransactionAborts:
         self._coordinator = coordinator
         self._applier = applier
         self.timeouts: dict[OpenTransaction, asyncio.Task[None]] = {}
-        """One task per overdue transaction, so that one that has to wait holds up no other."""
+        """One task per overdue transaction, so that none has to wait for another."""
 
     async def abort(self, transactions: Sequence[OpenTransaction], reason: Reason) -> Decided:
-        """Decides and applies it. The caller is alone with the producers, and has marked these as ending."""
+        """Decides and applies the abort. The caller is `alone` with the producers, and has marked these as ending."""
         try:
             for each in transactions:
                 await each.idle()
@@ -36,14 +36,14 @@ class TransactionAborts:
         return decided
 
     def begin_overdue(self) -> None:
-        """Begins to abort what is overdue by now."""
+        """Starts to abort what is overdue now."""
         for transaction in self._coordinator.overdue():
             if transaction not in self.timeouts:
                 task = asyncio.get_running_loop().create_task(self._time_out(transaction))
                 self.timeouts[transaction] = task
 
     async def finish(self) -> None:
-        """Returns when no timeout is being carried out."""
+        """Returns when no abort of an overdue transaction is running."""
         await asyncio.gather(*self.timeouts.values(), return_exceptions=True)
 
     async def _time_out(self, transaction: OpenTransaction) -> None:
@@ -56,6 +56,6 @@ class TransactionAborts:
         except Exception as error:
             unexpected = not isinstance(error, QuiverError | OSError)
             logger.warning("transaction %s could not be aborted: %s", transaction.id, error, exc_info=unexpected)
-            await asyncio.sleep(_RETRY_SECONDS)  # it is overdue still, and begun again after this
+            await asyncio.sleep(_RETRY_SECONDS)  # it is still overdue, and tried again after this
         finally:
             del self.timeouts[transaction]

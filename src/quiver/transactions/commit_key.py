@@ -1,4 +1,4 @@
-"""What a caller knows a commit by."""
+"""The name that a caller gives a commit."""
 
 from typing import NamedTuple
 

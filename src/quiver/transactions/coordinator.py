@@ -1,7 +1,7 @@
 """Transactions on their journal: who may use which epoch, what is open, and what was decided.
 
-Everything here is on disk before anybody is told of it. What a decision brings about (markers, offsets, acks) is for
-the broker to carry out.
+Everything here is on disk before anybody is told of it. `DecisionApplier` carries out decisions: markers, offsets,
+acks.
 """
 
 import asyncio
@@ -39,38 +39,39 @@ from quiver.transactions.state import LAST_EPOCH, TransactionState
 LOG_ID = "internal/transactions"
 _NAMED_KEPT_MS = 7 * DAY_MS
 _UNNAMED_KEPT_MS = DAY_MS
-"""How long a producer is remembered that is not used, with a transactional id and without."""
+"""How long an unused producer is remembered, with a transactional id and without."""
 _TURN = 256
-"""After this many producers others get their turn."""
+"""After this many producers, others get a turn on the event loop."""
 
 
 class Coordinator:
-    """One event loop. A producer's transaction is ended by one at a time: see `alone`."""
+    """Belongs to one event loop. Only one task at a time ends a producer's transaction: see `alone`."""
 
     def __init__(self, producer_ids: ProducerIds, *, clock: Clock, open_max_ms: int = TRANSACTION_OPEN_MS) -> None:
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._open_max_ms = open_max_ms
-        """No transaction is open for longer, whatever its producer says: committed readers wait for it."""
+        """No transaction stays open for longer, whatever its producer asks: readers of committed messages wait for
+        it."""
         self._producer_ids = producer_ids
         self._state = TransactionState()
         self.journaled = JournaledState(LOG_ID, self._state, CODEC, clock=clock)
         self.open: dict[int, OpenTransaction] = {}
-        """By producer id; only ever of the producer's own epoch."""
+        """By producer id; always of the producer's current epoch."""
         self._locks: dict[int | str, tuple[asyncio.Lock, int]] = {}
         self._last_decision = 0
         self._completed: list[int] = []
-        """Decisions that need nothing more; the next record says so."""
+        """Decisions that are completely applied; the next record says so."""
         self._duration_ms = self._decided = 0
         self._closing = False
 
     async def start(self, storage: Storage, epoch: int) -> None:
-        """CorruptData is a problem from then on."""
+        """If the journal is damaged, `problem` is set."""
         await self.journaled.open(storage, epoch)
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why nothing is known of transactions; every request is refused with it."""
+        """Why transactions are not available; every request raises it."""
         return self.journaled.problem
 
     @property
@@ -81,14 +82,15 @@ class Coordinator:
     async def close(self) -> None:
         self._closing = True
         if self._completed:
-            # Not written, on a full disk say, they are applied again at the next start, which changes nothing.
+            # If they cannot be written, for example on a full disk, the next start applies them again, which changes
+            # nothing.
             with suppress(QuiverError):
                 await self.journaled.append(Completed(self._completed))
         await self.journaled.close()
 
     @asynccontextmanager
     async def alone(self, *keys: int | str) -> AsyncIterator[None]:
-        """Nobody else ends a transaction of these producers, or uses these names, meanwhile."""
+        """While it is held, nobody else ends a transaction of these producers or uses these names."""
         async with AsyncExitStack() as stack:
             for number, key in enumerate(sorted(set(keys), key=lambda key: (isinstance(key, str), key))):
                 await stack.enter_async_context(self._lock(key))
@@ -126,7 +128,8 @@ class Coordinator:
     async def initialize_at(
         self, key: ProducerKey, transactional_id: str | None, timeout_ms: int, *, is_new: bool
     ) -> ProducerKey:
-        """A producer begins again: at this epoch if nobody was told of it, else at the next. It has nothing open."""
+        """A producer without an open transaction begins again: at this epoch if nobody was told of it, else at the
+        next."""
         if not is_new:
             key = await self._following(key.producer_id, key.epoch)
         now_ms = self._clock.now_ms()
@@ -139,7 +142,7 @@ class Coordinator:
         return await self.new_producer()
 
     def check_init(self, transactional_id: str | None, timeout_ms: int) -> None:
-        """InvalidRequest says what a producer cannot have."""
+        """Raises InvalidRequest for a transactional id or timeout that is not allowed."""
         if transactional_id is not None and not 1 <= len(transactional_id) <= TRANSACTIONAL_ID_LENGTH:
             raise InvalidRequest(problem=f"a transactional id has 1 to {TRANSACTIONAL_ID_LENGTH} characters")
         if not 1 <= timeout_ms <= self._open_max_ms:
@@ -150,7 +153,7 @@ class Coordinator:
             )
 
     def producer(self, transactional_id: str | None, producer_id: int) -> tuple[int, Producer]:
-        """TransactionNotFound if there is none."""
+        """Raises TransactionNotFound if there is none."""
         if transactional_id is not None:
             producer_id = self.state.ids.get(transactional_id, -1)
         found = self.state.producers.get(producer_id)
@@ -159,14 +162,15 @@ class Coordinator:
         return producer_id, found
 
     def was_given(self, producer_id: int, epoch: int) -> bool | None:
-        """Whether a producer has come to an epoch; None if it has no transactions."""
+        """Whether a producer has reached an epoch; None if it is not transactional."""
         found = None if self.problem is not None else self._state.producers.get(producer_id)
         return None if found is None else epoch <= found.epoch <= LAST_EPOCH
 
     # what is open
 
     def join(self, producer_id: int, epoch: int) -> OpenTransaction:
-        """The producer's open transaction, begun if need be; UnknownProducer, ProducerFenced, TransactionConflict."""
+        """The producer's open transaction, begun if necessary. Raises UnknownProducer, ProducerFenced,
+        TransactionConflict."""
         found = self.open.get(producer_id)
         if found is None or found.epoch != epoch:
             producer = self.state.check(producer_id, epoch)
@@ -183,25 +187,25 @@ class Coordinator:
         return found
 
     def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
-        """Makes a frame part of its producer's transaction; the result is called when it is written or refused."""
+        """Makes a frame part of its producer's transaction; returns a callback for when it is written or refused."""
         transaction = self.join(header.producer_id, header.producer_epoch)
         participant = Participant(topic_id, partition, bool(header.columns & COLUMN_DELIVER_AT))
         transaction.add_frame(participant)
         return partial(transaction.frame_done, participant, header.base_sequence)
 
     def renew(self, transaction: OpenTransaction) -> None:
-        """Its timeout counts from now on, as far as it may be open at all."""
+        """Its timeout begins again, up to the longest time that a transaction may be open."""
         if not transaction.is_left_over:
             deadline_ms = round(self._clock.monotonic() * 1000) + transaction.timeout_ms
             transaction.deadline_ms = min(deadline_ms, transaction.last_deadline_ms)
 
     def overdue(self) -> list[OpenTransaction]:
-        """Those that are open for longer than they may be."""
+        """Transactions that are open for longer than allowed."""
         now_ms = round(self._clock.monotonic() * 1000)
         return [each for each in self.open.values() if each.deadline_ms <= now_ms and not each.is_ending]
 
     async def touch(self, transaction: OpenTransaction) -> None:
-        """Records that it has offsets or acks, once: if the broker stops, the epoch ends with the transaction."""
+        """Records once that it has offsets or acks, so that a restart ends the epoch with the transaction."""
         producer = self.state.check(transaction.producer_id, transaction.epoch)
         if not producer.is_touched:
             await self._append(Touched(transaction.producer_id, transaction.epoch))
@@ -218,7 +222,7 @@ class Coordinator:
         offsets: Sequence[GroupOffsetCommit] = (),
         acks: Sequence[LeasedAcks] = (),
     ) -> Decided:
-        """Decides on transactions that have nothing under way; the caller is `alone` with their producers."""
+        """Decides on transactions without frames in flight; the caller is `alone` with their producers."""
         outcomes = []
         for number, each in enumerate(transactions):
             outcomes.append(await self._outcome_of(each.producer_id, each.epoch, each.participants))
@@ -234,7 +238,7 @@ class Coordinator:
     async def abort_left_over(self, found: dict[tuple[int, int], list[Participant]]) -> Decided | None:
         """Aborts what was open when the broker stopped, and ends those epochs: at start-up.
 
-        When that cannot be written they stay open, take nothing more, and are overdue.
+        If that cannot be written, they stay open, accept nothing more, and are overdue.
         """
         current = {
             (producer_id, producer.epoch)
@@ -292,23 +296,24 @@ class Coordinator:
         await self._append(MarkersLeft(decided.id, outcomes))
 
     def completed(self, id: int) -> None:
-        """Everybody knows of the decision, on disk. It is noted with the next record."""
+        """The decision is applied everywhere and on disk. The next record says so."""
         self._completed.append(id)
 
     @property
     def completed_ids(self) -> Sequence[int]:
-        """Decisions that need nothing more, though that is not noted yet."""
+        """Decisions that are completely applied, although no record says so yet."""
         return self._completed
 
     @property
     def average_duration_ms(self) -> float:
-        """From the beginning to the decision, since the broker began."""
+        """Durations from the beginning to the decision, since the broker started."""
         return self._duration_ms / self._decided if self._decided else 0.0
 
     # maintenance
 
     async def maintain(self) -> None:
-        """Notes what is completed, forgets producers that were not used for days, takes a snapshot if one is due."""
+        """Records completed decisions, forgets producers that were not used for days, takes a snapshot if one is
+        due."""
         if self._completed:
             completed, self._completed = self._completed, []
             try:
@@ -330,6 +335,6 @@ class Coordinator:
 
 
 async def _give_way(number: int) -> None:
-    """Lets others run now and then."""
+    """Gives others a turn on the event loop now and then."""
     if number % _TURN == _TURN - 1:
         await asyncio.sleep(0)

@@ -1,6 +1,6 @@
-"""What a decided transaction brings about: markers in its partitions, offsets of groups, acks of leases.
+"""Applies a decision: markers in its partitions, offsets of groups, acks of leases.
 
-Everything is tried at once. What fails is tried again until it is done, after a restart too, and holds up nothing.
+Everything is tried immediately. What fails is tried again until it is done, also after a restart, and blocks nothing.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from quiver.model.errors import (
     SettleInOrder,
     TopicNotFound,
 )
+from quiver.model.names import TopicPartition
 from quiver.model.settlement import ACK, SettleRequest
-from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import GroupOffsetCommit
 from quiver.partition.partition import Partition
 from quiver.queues.service import Queues
@@ -35,12 +35,12 @@ from quiver.transactions.events import Decided, Participant, ProducerOutcome
 logger = logging.getLogger(__name__)
 
 _MARKERS_AT_ONCE = 128
-"""Others get their turn in between."""
+"""Others get a turn on the event loop in between."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
 
 class _Work:
-    """What is left to be done of a decision."""
+    """What is left to do for a decision."""
 
     def __init__(self, decided: Decided, acks: TransactionAcks | None) -> None:
         self.decided = decided
@@ -51,7 +51,7 @@ class _Work:
             (outcome, participant) for outcome in decided.outcomes for participant in outcome.participants
         ]
         self.marked: dict[Partition, None] = {}
-        """Partitions whose marker is written, and may not be on disk yet."""
+        """Partitions whose marker is written but may not be on disk yet."""
 
     @property
     def is_done(self) -> bool:
@@ -88,7 +88,7 @@ class DecisionApplier:
         self._retries: set[asyncio.Task[None]] = set()
 
     async def apply(self, decided: Decided, acks: TransactionAcks | None = None) -> None:
-        """Returns when everything was tried once. Without `acks` they are taken from the decision, at start-up."""
+        """Returns when everything was tried once. At start-up, without `acks`, they are taken from the decision."""
         work = _Work(decided, acks)
         await self._attempt(work)
         if work.is_done:
@@ -99,7 +99,7 @@ class DecisionApplier:
         task.add_done_callback(self._retries.discard)
 
     def open_in_logs(self) -> Iterator[tuple[tuple[int, int], Participant]]:
-        """Every transaction that is open in a log: producer id and epoch, and where."""
+        """Every transaction that is open in a log: producer id, epoch and partition."""
         logs = [(Participant(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
         logs += [(Participant(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
         for participant, partition in logs:
@@ -120,14 +120,14 @@ class DecisionApplier:
         return partition
 
     async def flush(self) -> None:
-        """Brings what is written to the disk; decisions that are done need nothing more then."""
+        """Syncs what is written; decisions that are done are then completely applied."""
         works, self._done = self._done, []
         marked = dict.fromkeys(partition for work in works for partition in work.marked)
         on_disk = set(await _all([_synced(partition) for partition in marked]))
         for work in works:
             if work.marked.keys() <= on_disk:
                 self._coordinator.completed(work.decided.id)
-            # What could not be synced stays undone in the journal: the next start looks after it.
+            # What could not be synced stays open in the journal, and the next start applies it again.
 
     async def stop(self) -> None:
         tasks = list(self._retries)
@@ -162,7 +162,7 @@ class DecisionApplier:
         work.marked |= dict.fromkeys(one for one in found if isinstance(one, Partition))
         for (_, participant), one in zip(markers, found, strict=True):
             if isinstance(one, BaseException):
-                logger.warning("the end of transaction %d is not in %s yet: %s", work.decided.id, participant, one)
+                logger.warning("the marker of transaction %d is not in %s yet: %s", work.decided.id, participant, one)
 
     async def _put_offsets(self, work: _Work, group: GroupOffsetCommit) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
@@ -189,7 +189,8 @@ class DecisionApplier:
             work.has_acks = False
 
     async def _repeat_acks(self, decided: Decided) -> None:
-        """What was acked before the restart is refused now, because its lease is over: that is expected."""
+        """Acks that took effect before the restart are refused now, because their lease has ended: that is
+        expected."""
         for part in decided.acks:
             self._queues.check_open(part.topic_id, part.partition)
         settlements = await self._queues.settle(
@@ -210,14 +211,14 @@ class DecisionApplier:
                     await self._coordinator.note_markers_left(work.decided, work.outcomes_left())
                     is_noted = True
                 except (QuiverError, OSError) as error:
-                    logger.warning("what is left of transaction %d could not be noted: %s", work.decided.id, error)
+                    logger.warning("what is left of transaction %d could not be recorded: %s", work.decided.id, error)
             await asyncio.sleep(backoff.next_seconds())
             await self._attempt(work)
         self._done.append(work)
 
 
 def _is_strange(error: Exception) -> bool:
-    """Whether nobody expected it, so that the log shows where it comes from."""
+    """Whether the error is unexpected; then the log has its traceback."""
     return not isinstance(error, QuiverError | OSError)
 
 

@@ -8,8 +8,8 @@ from quiver.model.transaction import GroupOffsetCommit, LeasedAcks
 from quiver.storage.journaled_state import EventCodec
 
 Reason = Literal["request", "timeout", "fenced", "restart"]
-"""Why a transaction ended: its producer (or somebody in its place) asked for it; it took too long; another instance
-took over; it was open when the broker stopped."""
+"""Why a transaction ended: its producer (or an operator) asked for it; it took too long; another instance took over;
+it was open when the broker stopped."""
 
 
 class Participant(NamedTuple):
@@ -22,19 +22,19 @@ class Participant(NamedTuple):
 
 
 class ProducerOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """What a decision means for one producer."""
+    """The part of a decision that concerns one producer."""
 
     producer_id: int
     epoch: int
     next_id: int
-    """What the producer uses from now on. The id is a new one only when its epochs are used up."""
+    """The producer id and epoch from now on. The id is new only if its epochs are used up."""
     next_epoch: int
     participants: list[Participant]
-    """Where the decision is to be marked."""
+    """The logs that get a marker."""
 
 
 class Initialized(msgspec.Struct, frozen=True, array_like=True, tag=0):
-    """A producer begins, or begins again, at an epoch."""
+    """A producer begins, or begins again, with an epoch."""
 
     producer_id: int
     epoch: int
@@ -44,14 +44,14 @@ class Initialized(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class Touched(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The open transaction has offsets or acks, of which no partition knows."""
+    """The open transaction has offsets or acks, which no partition's log shows."""
 
     producer_id: int
     epoch: int
 
 
 class Decided(msgspec.Struct, frozen=True, array_like=True, tag=2):
-    """The one record that makes a transaction count, or not."""
+    """The one record that commits or aborts a transaction."""
 
     id: int
     commit: bool
@@ -62,20 +62,20 @@ class Decided(msgspec.Struct, frozen=True, array_like=True, tag=2):
     offsets: list[GroupOffsetCommit] = []
     acks: list[LeasedAcks] = []
     completed: list[int] = []
-    """Earlier decisions that need nothing more."""
+    """Earlier decisions that are completely applied."""
     description: str | None = None
-    """What the key stands for."""
+    """The description that came with the key."""
 
 
 class MarkersLeft(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """Of a decision nothing is left to be done but these."""
+    """Only these are left to do for a decision."""
 
     id: int
     outcomes: list[ProducerOutcome]
 
 
 class Completed(msgspec.Struct, frozen=True, array_like=True, tag=4):
-    """These decisions need nothing more: everybody knows of them, on disk."""
+    """These decisions are completely applied, on disk."""
 
     ids: list[int]
 

@@ -8,23 +8,24 @@ from quiver.model.limits import (
     COMMIT_KEY_LENGTH,
     TRANSACTION_ACK_RUNS,
     TRANSACTION_OFFSETS,
+    TRANSACTION_PRODUCERS,
 )
-from quiver.model.transaction import MOST_PRODUCERS, GroupOffsetCommit, LeasedAcks, ProducerKey
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.transactions.commit_key import CommitKey
 
 
 def check_producers(producers: Sequence[ProducerKey]) -> None:
-    if not 1 <= len(producers) <= MOST_PRODUCERS:
-        raise InvalidRequest(problem=f"a transaction has 1 to {MOST_PRODUCERS} producers")
+    if not 1 <= len(producers) <= TRANSACTION_PRODUCERS:
+        raise InvalidRequest(problem=f"a transaction has 1 to {TRANSACTION_PRODUCERS} producers")
     if len({each.producer_id for each in producers}) < len(producers):
-        raise InvalidRequest(problem="a producer is named twice")
+        raise InvalidRequest(problem="a producer is listed twice; list each one once")
 
 
 def commit_key(name: str | None, description: str | None) -> CommitKey | None:
-    """InvalidRequest if it cannot be one."""
+    """Raises InvalidRequest if it cannot be a commit key."""
     if name is None:
         if description is not None:
-            raise InvalidRequest(problem="the description of a commit says what its key stands for: give a key too")
+            raise InvalidRequest(problem="a commit with a description needs a key")
         return None
     if not 1 <= len(name) <= COMMIT_KEY_LENGTH:
         raise InvalidRequest(problem=f"the key of a commit has 1 to {COMMIT_KEY_LENGTH} characters")

@@ -1,4 +1,4 @@
-"""Transactions for people to look at."""
+"""Transactions as they are listed and described."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from quiver.transactions.open_transaction import OpenTransaction
 
 
 def list_transactions(coordinator: Coordinator, streams: Streams) -> list[TransactionInfo]:
-    """Open ones, the oldest first; then those whose end is not known everywhere."""
+    """Open ones, oldest first; then those whose markers are not everywhere yet."""
     opened = sorted(coordinator.open.values(), key=lambda each: (each.started_at_ms, each.producer_id))
     found = [_of_open(transaction, streams) for transaction in opened]
     for decided in coordinator.state.unfinished.values():
@@ -22,7 +22,7 @@ def list_transactions(coordinator: Coordinator, streams: Streams) -> list[Transa
 def describe(
     coordinator: Coordinator, streams: Streams, transactional_id: str | None, producer_id: int
 ) -> TransactionInfo:
-    """TransactionNotFound if there is no such producer."""
+    """Raises TransactionNotFound if there is no such producer."""
     producer_id, producer = coordinator.producer(transactional_id, producer_id)
     opened = coordinator.open.get(producer_id)
     if opened is not None:

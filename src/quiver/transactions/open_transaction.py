@@ -1,4 +1,4 @@
-"""A transaction that is open: what is part of it, in memory only."""
+"""An open transaction and everything that is part of it. In memory only."""
 
 import asyncio
 from collections.abc import Iterable
@@ -22,16 +22,16 @@ class OpenTransaction:
         self.timeout_ms = timeout_ms
         self.started_at_ms = 0
         self.deadline_ms = 0
-        """When it is aborted, by the monotonic clock."""
+        """When it is aborted, on the steady clock."""
         self.last_deadline_ms = 0
-        """Heartbeats bring it no further."""
+        """Heartbeats cannot move the deadline beyond this."""
         self.participants: dict[Participant, None] = {}
         self.acks: list[LeasedAcks] = []
         self.sent_sequences: dict[Participant, SentSequences[Appended]] = {}
-        """Of messages that are sent one by one."""
+        """Sequences of messages that are sent one by one."""
         self.is_ending = False
         self.is_in_doubt = False
-        """Whether its commit is on disk is not known: nobody may use it any more, and the next start finds out."""
+        """It is not known whether its commit is on disk: it can no longer be used, and the next start finds out."""
         self.is_left_over = False
         """It was open when the broker stopped, and its end could not be written yet."""
         self._offsets: dict[tuple[str, str | None], GroupOffsetCommit] = {}
@@ -52,12 +52,12 @@ class OpenTransaction:
 
     @property
     def has_settlements(self) -> bool:
-        """Offsets or acks, of which no partition knows."""
+        """Whether it has offsets or acks, which no partition's log shows."""
         return bool(self._offsets or self.acks)
 
     def check_open(self) -> None:
         if self.is_left_over:
-            raise TransactionConflict(transaction=self.id, problem="the broker was restarted, it will be aborted")
+            raise TransactionConflict(transaction=self.id, problem="the broker was restarted and will abort it")
         if self.is_ending:
             raise TransactionConflict(transaction=self.id, problem="it is about to end")
 
@@ -68,7 +68,7 @@ class OpenTransaction:
         self._idle.clear()
 
     def frame_done(self, participant: Participant, sequence: int, error: BaseException | None) -> None:
-        """A frame is written, or is not. One that was refused may come again."""
+        """A frame was written or refused. A refused one may be sent again."""
         if error is None:
             self._refused.pop((participant, sequence), None)
         else:
@@ -78,7 +78,7 @@ class OpenTransaction:
             self._idle.set()
 
     def check_whole(self) -> None:
-        """InvalidRequest if a frame is missing: its sender may not know that yet."""
+        """Raises InvalidRequest if a frame is missing: its sender may not know that yet."""
         for (participant, sequence), error in self._refused.items():
             raise InvalidRequest(
                 problem=f"transaction {self.id} must be aborted: its frame with sequence {sequence} for partition "
@@ -90,7 +90,7 @@ class OpenTransaction:
         await self._idle.wait()
 
     def add_offsets(self, groups: Iterable[GroupOffsetCommit]) -> None:
-        """Of each partition the last offset counts."""
+        """The last offset per partition."""
         for given in groups:
             key = (given.group, given.member_id)
             before = self._offsets.get(key)
@@ -98,7 +98,7 @@ class OpenTransaction:
 
 
 def by_group(offsets: Iterable[GroupOffsetCommit]) -> list[GroupOffsetCommit]:
-    """Once each group, whichever of its members the offsets come from."""
+    """Each group once, even if offsets come from several of its members."""
     found: dict[str, GroupOffsetCommit] = {}
     for given in offsets:
         before = found.get(given.group, GroupOffsetCommit(given.group, []))

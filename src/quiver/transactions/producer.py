@@ -1,4 +1,4 @@
-"""What is remembered of a producer with transactions, and the results of commits."""
+"""What is remembered about a transactional producer, and the results of commits."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from quiver.model.transaction import ProducerKey
 
 
 class LastEnd(msgspec.Struct, frozen=True, array_like=True):
-    """How a producer's last transaction ended, for whoever asks again."""
+    """How a producer's last transaction ended, for repeated requests."""
 
     decision: int
     epoch: int
@@ -19,7 +19,7 @@ class LastEnd(msgspec.Struct, frozen=True, array_like=True):
 
 class Producer(msgspec.Struct, array_like=True):
     epoch: int
-    """The one that may be used now."""
+    """The current epoch."""
     transactional_id: str | None
     timeout_ms: int
     used_at_ms: int
@@ -29,7 +29,7 @@ class Producer(msgspec.Struct, array_like=True):
 
 
 class Answer(NamedTuple):
-    """To a commit or abort."""
+    """The result of a commit or abort."""
 
     commit: bool
     producers: list[ProducerKey]
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
 
 
 class KeyedAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """To a commit with a key, for whoever uses the key again."""
+    """The result of a commit with a key, for repeats with the same key."""
 
     at_ms: int
     producers: list[ProducerKey]

@@ -1,4 +1,4 @@
-"""Single messages in a transaction: a frame each, under the producer's own sequences."""
+"""Single messages in a transaction: one frame per message, with the producer's own sequences."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ class TransactionPublishing:
         self._clock = clock
 
     def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
-        """Names a partition before its first frame comes."""
+        """Adds a partition before its first frame."""
         topic = self._catalogue.topic(topic_name)
         self._partitions.get(topic.id, partition)
         self._coordinator.join(producer_id, epoch).participants[Participant(topic.id, partition)] = None
@@ -39,13 +39,14 @@ class TransactionPublishing:
     async def publish(
         self, producer_id: int, epoch: int, topic_name: str, message: NewMessage, sequence: int | None
     ) -> Published:
-        """Returns when the message is as durable as the topic asks for. A sequence seen before is a duplicate."""
+        """Returns when the message is as durable as the topic requires. A sequence that was used before is a
+        duplicate."""
         transaction = self._coordinator.join(producer_id, epoch)
         topic = self._catalogue.topic(topic_name)
         check_times(message)
         count = topic.config.partitions
         number = chosen_partition(topic, message, count)
-        if number is None:  # the same one for the whole transaction, so that a repeat is recognised
+        if number is None:  # the same partition for the whole transaction, so that a repeat is recognised
             number = (producer_id + epoch) % count
         is_delayed = message.deliver_at_ms is not None and message.deliver_at_ms > self._clock.now_ms()
         sequences = transaction.sent_sequences

@@ -11,13 +11,13 @@ from quiver.transactions.events import Decided, Participant, ProducerOutcome
 logger = logging.getLogger(__name__)
 
 _NO_DECISION = 0
-"""The number of none: what was decided is known, or there is nobody to ask for a decision."""
+"""Stands for no decision: the outcome is known, or there is no producer left that could ask for it."""
 _Found = dict[tuple[int, int], list[Participant]]
-"""By producer and epoch, where a transaction is open."""
+"""Where each transaction is open, by producer and epoch."""
 
 
 async def recover(coordinator: Coordinator, applier: DecisionApplier) -> None:
-    """Returns when every transaction is over. What could not be written is retried in the background."""
+    """Returns when every transaction has ended. What could not be written is tried again in the background."""
     for decided in list(coordinator.state.unfinished.values()):
         await applier.apply(decided)
     left_over: _Found = {}
@@ -38,7 +38,7 @@ async def recover(coordinator: Coordinator, applier: DecisionApplier) -> None:
 
 
 async def _abort(coordinator: Coordinator, applier: DecisionApplier, left_over: _Found) -> None:
-    """Takes those out that are aborted by a decision, now or later: their producers may still be there."""
+    """Removes those that are aborted by a decision, now or later: their producers may still exist."""
     try:
         decided = await coordinator.abort_left_over(left_over)
     except (QuiverError, OSError) as error:
@@ -60,7 +60,7 @@ async def _mark(
     *,
     commit: bool,
 ) -> None:
-    """Transactions of epochs that are over."""
+    """Transactions of epochs that have ended."""
     if found:
         outcomes = [ProducerOutcome(*key, *key, participants) for key, participants in found.items()]
         await applier.apply(Decided(_NO_DECISION, commit, "restart", coordinator.now_ms(), outcomes))

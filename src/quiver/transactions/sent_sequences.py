@@ -10,17 +10,18 @@ _REMEMBERED = 10_000
 
 
 class SentSequences(Generic[Result]):
-    """The caller's numbers begin anywhere and grow; those of the frames have no gaps."""
+    """The caller's numbers start anywhere and rise; those of the frames have no gaps."""
 
     def __init__(self, producer_id: int) -> None:
         self._producer_id = producer_id
         self._last = -1
         self._sent: dict[int, asyncio.Future[Result]] = {}
         self.next_sequence: int | None = None
-        """Of the next frame; None: as the log says."""
+        """The sequence of the next frame; None: the log knows it."""
 
     def find(self, number: int | None) -> "asyncio.Future[Result] | None":
-        """What a message that was sent with this number before got; OutOfSequence if that is not known any more."""
+        """The result of a message that was sent with this number before. Raises OutOfSequence if it is no longer
+        known."""
         if number is None:
             return None
         found = self._sent.get(number)
@@ -38,7 +39,7 @@ class SentSequences(Generic[Result]):
                 del self._sent[next(iter(self._sent))]
 
     def failed(self, number: int | None) -> None:
-        """It may be sent again, if nothing came after it."""
+        """Forgets a failed message, so that it may be sent again if nothing came after it."""
         self.next_sequence = None
         if number is not None:
             self._sent.pop(number, None)

@@ -1,4 +1,4 @@
-"""Transactions: messages in many partitions, offsets and acks that count together, or not at all."""
+"""Transactions: messages in many partitions, offsets and acks that take effect together or not at all."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from quiver.messages.publish import Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsetCommit, LeasedAcks, ProducerKey, TransactionInfo
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
@@ -40,7 +40,7 @@ class TransactionStats(NamedTuple):
     committed: int
     aborted: int
     average_duration_ms: float
-    """From the beginning to the decision, since the broker began."""
+    """Durations from the beginning to the decision, since the broker started."""
 
 
 class Transactions:
@@ -63,17 +63,18 @@ class Transactions:
         self._ticks = 0
 
     async def start(self, storage: Storage, epoch: int) -> None:
-        """Finishes what was decided, aborts what was open. Groups and leases are known, and nobody uses them yet."""
+        """Finishes what was decided and aborts what was open. Called when groups and leases are open, before they are
+        used."""
         try:
             await self._coordinator.start(storage, epoch)
         except CorruptData as error:
-            logger.error("there are no transactions until this is repaired: %s", error)
+            logger.error("transactions are not available until this is repaired: %s", error)
             return
         await recover(self._coordinator, self._applier)
         self.task.start()
 
     async def stop(self) -> None:
-        """Finishes what is being decided. What is open stays open, and is aborted at the next start."""
+        """Finishes decisions that have begun. What is open stays open, and is aborted at the next start."""
         await self.task.stop()
         await asyncio.gather(self._aborts.finish(), *self._tasks, return_exceptions=True)
         await self._applier.stop()
@@ -81,11 +82,11 @@ class Transactions:
 
     @property
     def problem(self) -> QuiverError | None:
-        """Why there are no transactions."""
+        """Why transactions are not available."""
         return self._coordinator.problem
 
     def refuse(self, problem: QuiverError) -> None:
-        """Instead of `start`: something that transactions need is damaged."""
+        """Called instead of `start` if something that transactions need is damaged."""
         self._coordinator.journaled.refuse(problem)
 
     # producers
@@ -105,9 +106,10 @@ class Transactions:
             return await self._fence(known, timeout_ms)
 
     async def next_epoch(self, producer_id: int, epoch: int) -> ProducerKey | None:
-        """A producer with transactions takes its next epoch, and so aborts what it has open; None: it has none.
+        """Gives a transactional producer its next epoch, which aborts what it has open; None if it is not
+        transactional.
 
-        While nothing is known of transactions, it gets a new id.
+        While transactions are not available, it gets a new id.
         """
         if self._coordinator.problem is not None:
             return await self._coordinator.new_producer()
@@ -130,14 +132,14 @@ class Transactions:
             )
 
     async def check_name(self, producer_id: int, transactional_id: str) -> None:
-        """Whether a transactional id is that of a producer."""
+        """Raises if the transactional id is not the producer's."""
         known = self._coordinator.state.ids.get(transactional_id)
         if known != producer_id:
-            raise InvalidRequest(problem=f"producer {producer_id} is not the one of {transactional_id!r}")
+            raise InvalidRequest(problem=f"producer {producer_id} does not belong to {transactional_id!r}")
 
     async def heartbeat(self, producer_id: int, epoch: int) -> None:
-        """The producer is alive: the timeout of its open transaction begins again, up to the longest time that
-        one may be open here. ProducerFenced."""
+        """The producer is alive: the timeout of its open transaction begins again, up to the longest time that a
+        transaction may be open. Raises ProducerFenced."""
         self._coordinator.state.check(producer_id, epoch)
         found = self._coordinator.open.get(producer_id)
         if found is not None:
@@ -146,18 +148,18 @@ class Transactions:
     # what is part of a transaction
 
     async def begin(self, producer_id: int, epoch: int) -> TransactionInfo:
-        """Begins a transaction, or finds the one that has begun."""
+        """Begins a transaction, or returns the one that has begun."""
         self._coordinator.join(producer_id, epoch)
         return describe(self._coordinator, self._streams, None, producer_id)
 
     async def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
-        """Not needed: the first frame in a partition does so."""
+        """Optional: the first frame in a partition does the same."""
         self._publishing.add_partition(producer_id, epoch, topic_name, partition)
 
     async def publish(
         self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
     ) -> Published:
-        """One message. A sequence that came before in its partition is a duplicate; without one, none is."""
+        """One message. A sequence that was used before in its partition makes it a duplicate."""
         return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
 
     async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsetCommit]) -> None:
@@ -189,9 +191,8 @@ class Transactions:
     ) -> Answer:
         """Makes everything of these producers visible at once; returns when readers see it.
 
-        LeaseLost and errors of groups leave the transaction open, to be aborted. The same request again, or another
-        with the same key, gets the same result; CommitKeyConflict if the key stands for something else.
-        """
+        LeaseLost and errors of groups leave the transaction open: abort it. A repeat of the request, or another
+        request with the same key, gets the same result; CommitKeyConflict if the key was used for something else."""
         check_producers(producers)
         return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
 
@@ -236,7 +237,7 @@ class Transactions:
         joint.add_offsets(offsets)
         joint.acks += acks
         check_runs(joint.acks)
-        # Who reads what does not change between the check and the new offsets.
+        # Assignments do not change between the check and the new offsets.
         async with self._streams.groups.locks.hold_all(group.group for group in joint.offsets):
             await self._check_held_offsets(joint.offsets)
             prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
@@ -265,7 +266,7 @@ class Transactions:
             raise
 
     async def abort(self, producers: Sequence[ProducerKey]) -> Answer:
-        """Discards everything of these producers. The same request again gets the same result."""
+        """Discards everything of these producers. A repeat of the request gets the same result."""
         check_producers(producers)
         return await self._through(self._abort(producers))
 
@@ -277,7 +278,7 @@ class Transactions:
             return _answer(await self._aborts.abort(self._end(producers), "request"))
 
     def _end(self, producers: Sequence[ProducerKey]) -> list[OpenTransaction]:
-        """The open transactions, which take nothing more."""
+        """Marks the open transactions as ending: they accept nothing more."""
         for each in producers:
             self._coordinator.state.check(each.producer_id, each.epoch)
         found = [self._coordinator.join(each.producer_id, each.epoch) for each in producers]
@@ -288,12 +289,12 @@ class Transactions:
     # looking
 
     async def list(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[TransactionInfo], int]:
-        """Open transactions, then those whose end is not known everywhere; and how many there are."""
+        """Open transactions, then those whose markers are not everywhere yet; and how many there are."""
         found = list_transactions(self._coordinator, self._streams)
         return found[skip : skip + limit], len(found)
 
     async def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
-        """The transaction of a producer that is open, or ended last; TransactionNotFound."""
+        """The producer's open transaction, or the one that ended last. Raises TransactionNotFound."""
         return describe(self._coordinator, self._streams, transactional_id, producer_id)
 
     async def stats(self) -> TransactionStats:
@@ -310,7 +311,7 @@ class Transactions:
     # inside
 
     async def _through(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs to its end, even when the caller stops waiting: what was begun is decided."""
+        """Completes even if the caller stops waiting: a decision that has begun is made."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._forget)
@@ -319,7 +320,7 @@ class Transactions:
     def _forget(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever waited may have gone
+            task.exception()  # the caller may be gone
 
     async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         async with self._streams.groups.locks.hold_all(group.group for group in groups):

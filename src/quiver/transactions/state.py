@@ -26,7 +26,7 @@ from quiver.transactions.producer import Answer, KeyedAnswer, LastEnd, Producer
 from quiver.transactions.snapshot import encode_state, restore_state
 
 LAST_EPOCH = 2**31 - 2
-"""Markers make the next epoch current in a partition, and that must be one too."""
+"""A marker makes the next epoch current in a partition, so that must be a valid epoch too."""
 _NO_EPOCH = 2**62
 
 
@@ -36,7 +36,7 @@ class TransactionState:
         self.ids: dict[str, int] = {}
         """Producer ids by transactional id."""
         self.unfinished: dict[int, Decided] = {}
-        """Decisions that not everybody knows of, by id."""
+        """Decisions that are not applied everywhere yet, by id."""
         self.last_decision = 0
         self.commits = 0
         self.aborts = 0
@@ -52,18 +52,18 @@ class TransactionState:
     # questions
 
     def check(self, producer_id: int, epoch: int) -> Producer:
-        """The producer, if this is its epoch; UnknownProducer, ProducerFenced."""
+        """The producer, if this is its epoch. Raises UnknownProducer, ProducerFenced."""
         producer = self.producers.get(producer_id)
         if producer is None:
             raise UnknownProducer(
-                f"producer {producer_id} has no transactions; it begins with init", producer_id=producer_id
+                f"producer {producer_id} has no transactions; call init first", producer_id=producer_id
             )
         if producer.epoch != epoch:
             raise _fenced(producer_id, epoch, producer)
         return producer
 
     def keyed(self, key: CommitKey) -> Answer | None:
-        """The result of a commit with this key; CommitKeyConflict if that had another description."""
+        """The result of a commit with this key. Raises CommitKeyConflict if that had another description."""
         found = self.keys.get(key.name)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class TransactionState:
         return Answer(True, found.producers, is_repeat=True)
 
     def repeated(self, producers: Sequence[ProducerKey], *, commit: bool) -> Answer | None:
-        """The result of the same commit or abort, if it came before and was the last of these producers."""
+        """The result of the same commit or abort, if it was the last of these producers."""
         ends = [self._last_end(key, commit) for key in producers]
         known = [end for end in ends if end is not None]
         if len(known) < len(ends) or (commit and len({end.decision for end in known}) > 1):
@@ -85,7 +85,7 @@ class TransactionState:
         return last if last is not None and (last.epoch, last.commit) == (key.epoch, commit) else None
 
     def was_committed(self, producer_id: int, epoch: int) -> bool:
-        """Whether an open transaction that is found in a log is to be committed: only if that was decided."""
+        """Whether to commit an open transaction that is found in a log: only if that was decided."""
         for decided in self.unfinished.values():
             for outcome in decided.outcomes:
                 if (outcome.producer_id, outcome.epoch) == (producer_id, epoch):
@@ -95,7 +95,7 @@ class TransactionState:
         return last is not None and last.epoch == epoch and last.commit
 
     def silent_since(self, time_ms: int, *, named: bool) -> list[int]:
-        """Producers, with a transactional id or without, that were not used since."""
+        """Producers, with a transactional id or without, that were not used since a time."""
         busy = {outcome.producer_id for decided in self.unfinished.values() for outcome in decided.outcomes}
         return [
             producer_id
@@ -132,7 +132,7 @@ class TransactionState:
         if before is not None and before != event.producer_id:  # its epochs were used up
             self.producers[before].epoch, self.producers[before].transactional_id = _NO_EPOCH, None
         known = self.producers.get(event.producer_id)
-        # Whoever asks again about a transaction that was over before is told how it ended.
+        # A repeated request about a transaction that had ended is told how it ended.
         last = None if known is None else known.last
         self.producers[event.producer_id] = Producer(
             event.epoch, event.transactional_id, event.timeout_ms, event.at_ms, last=last
@@ -162,7 +162,7 @@ class TransactionState:
             return
         producer.used_at_ms, producer.is_touched = decided.at_ms, False
         following = ProducerKey(outcome.next_id, outcome.next_epoch)
-        # Whoever was fenced must not learn the epoch of the one that took over.
+        # A fenced producer must not get the epoch of the one that took over.
         is_told = decided.reason != "fenced"
         last = LastEnd(decided.id, outcome.epoch, decided.commit, following, decided.at_ms)
         producer.last = last if is_told else None
@@ -195,13 +195,13 @@ class TransactionState:
 
 
 def _fenced(producer_id: int, epoch: int, producer: Producer) -> ProducerFenced:
-    """An epoch that ended with its own transaction is over, and nobody took over."""
+    """The error for an epoch that ended with its own transaction, without anybody taking over."""
     details = {"producer_id": producer_id, "epoch": epoch, "current": producer.epoch}
     last = producer.last
     if last is not None and last.epoch == epoch:
         outcome = "committed" if last.commit else "aborted"
         return ProducerFenced(
-            f"epoch {epoch} of producer {producer_id} is over, because its transaction was {outcome}; go on with "
+            f"epoch {epoch} of producer {producer_id} has ended: its transaction was {outcome}; continue with "
             f"producer {last.next.producer_id} epoch {last.next.epoch}",
             **details,
         )

@@ -16,9 +16,8 @@ from pyspark.sql.datasource import WriterCommitMessage
 import quiver
 from quiver.client import ProducerKey, Transactional
 from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, QuiverError, TransactionAborted
-from quiver.model.limits import MIB
+from quiver.model.limits import MIB, TRANSACTION_PRODUCERS
 from quiver.model.priority import Priority
-from quiver.model.transaction import MOST_PRODUCERS
 from quiver_spark.broker_client import broker_client, unreachable
 from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
@@ -88,9 +87,9 @@ def write_rows(
 
     It is also aborted when the driver ended the write before the rows were stored: nobody would commit them.
     """
-    if attempt.partition >= MOST_PRODUCERS:
+    if attempt.partition >= TRANSACTION_PRODUCERS:
         raise InvalidRequest(
-            problem=f"a write has at most {MOST_PRODUCERS} partitions of a DataFrame: coalesce() it first"
+            problem=f"a write has at most {TRANSACTION_PRODUCERS} partitions of a DataFrame: coalesce() it first"
         )
     rest = row_groups(batches, columns)
     first = next(rest, None)
@@ -169,8 +168,8 @@ def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None)
         if mark is not None:
             set_mark(client, mark.name)
         left = _open_transactions(client, prefix)
-        for start in range(0, len(left), MOST_PRODUCERS):
-            client.abort_transactions(left[start : start + MOST_PRODUCERS])
+        for start in range(0, len(left), TRANSACTION_PRODUCERS):
+            client.abort_transactions(left[start : start + TRANSACTION_PRODUCERS])
     except ProducerFenced:
         return  # another process has ended the transaction
     except QuiverError as error:

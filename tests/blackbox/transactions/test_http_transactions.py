@@ -102,7 +102,7 @@ def test_an_epoch_that_ended_by_itself_is_not_called_a_take_over(http: Http, end
     late = http.post("/transactions/publish", 409, **key, topic=topic, value="late")
     assert late["code"] == "producer_fenced"
     assert "another instance" not in late["error"]
-    assert f"go on with producer {key['producer_id']} epoch {following}" in late["error"]
+    assert f"continue with producer {key['producer_id']} epoch {following}" in late["error"]
     ahead = http.post("/transactions/begin", 409, producer_id=key["producer_id"], epoch=following + 5)
     assert "another instance" not in ahead["error"]
     http.init(transactional_id=f"ends-{end}")

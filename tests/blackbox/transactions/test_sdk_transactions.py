@@ -295,13 +295,13 @@ def test_a_key_with_another_description_is_refused_and_commits_nothing(q, other,
     assert not other.commit_transactions([prepare(b"b")], key="described/1", description="1 row")
     assert not other.commit_transactions([prepare(b"b")], key="described/1")
     left = prepare(b"c")
-    said = "'described/1' was committed with '1 row' and now comes with '2 rows'"
+    said = "'described/1' was used for '1 row' and now comes with '2 rows'"
     with pytest.raises(quiver.errors.CommitKeyConflict, match=said):
         other.commit_transactions([left], key="described/1", description="2 rows")
     body = {"producer_id": left.producer_id, "epoch": left.epoch, "key": "described/1", "description": "2 rows"}
     status, answer = shared_broker.request("POST", "/transactions/commit", body)
     assert (status, answer["code"]) == (409, "commit_key_conflict")
-    with pytest.raises(quiver.errors.InvalidRequest, match="give a key too"):
+    with pytest.raises(quiver.errors.InvalidRequest, match="needs a key"):
         other.commit_transactions([left], description="2 rows")
     q.abort_transactions([left])
     assert values(q, topic) == [b"a"]

@@ -1,4 +1,4 @@
-"""The list of files in docs/architecture.md is what requests run through."""
+"""The list of files in docs/request-paths.md is what requests run through."""
 
 import subprocess
 import sys

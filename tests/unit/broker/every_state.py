@@ -13,7 +13,7 @@ import msgspec
 from quiver.broker.broker import Broker
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.schedule import Schedule
 from quiver.model.settlement import ACK, NACK, REJECT, SettleRequest
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, ProducerKey

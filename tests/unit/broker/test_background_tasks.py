@@ -10,7 +10,7 @@ from quiver.broker.broker import Broker, BrokerSettings
 from quiver.broker.maintenance import Maintenance
 from quiver.model.errors import MemberFenced
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.partition.partition import Partition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.records.build import build_frame

@@ -10,7 +10,7 @@ from quiver.messages.fetch import FetchPart
 from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.transaction import ProducerKey
 from quiver.partition.partition import Partition
 from quiver.records.read import open_frame, split_frames

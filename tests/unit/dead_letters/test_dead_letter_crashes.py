@@ -13,7 +13,7 @@ from quiver.dead_letters.search import Search
 from quiver.messages.browse import BrowseRequest
 from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, REJECT, SettleRequest
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage

@@ -9,8 +9,8 @@ from quiver.delays.partition.partition_delays import DelayContext, PartitionDela
 from quiver.delays.partition.read_ahead import MemoryShare
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.topic import TopicConfig
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame

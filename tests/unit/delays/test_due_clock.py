@@ -7,7 +7,7 @@ import pytest
 
 from quiver.delays import due_clock as module
 from quiver.delays.due_clock import DueClock
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from unit.delays.delay_bench import START_MS, HandClock
 
 HERE, THERE = TopicPartition(1, 0), TopicPartition(1, 1)

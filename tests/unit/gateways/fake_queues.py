@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from quiver.model.errors import LeaseLost, QuiverError
-from quiver.model.receipt import Receipt
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
+from quiver.model.settlement import Receipt
 from quiver.model.topic import Topic
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header

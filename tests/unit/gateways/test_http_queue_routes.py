@@ -11,7 +11,7 @@ from quiver.gateways.http.routes.queues.receive import ReceiveRoute, receive_rou
 from quiver.model.errors import Overloaded
 from quiver.model.position import Position
 from quiver.model.priority import Priority
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_queues import FakeQueues, received

@@ -7,8 +7,7 @@ import pytest
 
 from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchPart
-from quiver.model.receipt import Receipt
-from quiver.model.settlement import ACK
+from quiver.model.settlement import ACK, Receipt
 from quiver.testing.held_storage import HeldStorage, Hold
 from unit.queues.queue_broker import QueueBroker, values
 

@@ -1,10 +1,10 @@
 import pytest
 
 from quiver.model.dead_letter import parse_dead_letter_cursor, parse_dead_letter_id
-from quiver.model.delayed import parse_delayed_id
 from quiver.model.errors import InvalidRequest, InvalidSetting
 from quiver.model.numbers import HIGHEST, shown, whole_number
 from quiver.model.position import parse_position
+from quiver.model.schedule import parse_delayed_id
 from quiver.model.times import parse_duration_ms, parse_time_ms
 from quiver.model.topic import TopicConfig
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidReceipt
-from quiver.model.receipt import Receipt, parse_receipt
+from quiver.model.settlement import Receipt, parse_receipt
 
 
 @given(

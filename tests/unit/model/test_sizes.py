@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidSetting
-from quiver.model.sizes import parse_size_bytes
+from quiver.model.numbers import parse_size_bytes
 from quiver.model.topic import TopicConfig
 
 MIB = 1 << 20

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from quiver.model.errors import CorruptData, ShuttingDown, TopicNotFound
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.partition.lazy_registry import LazyRegistry
 
 

@@ -162,7 +162,7 @@ async def test_empty_ids_are_none() -> None:
 
 async def test_ids_are_forgotten_beyond_a_number_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_ids, "_SEALED_IDS", 10)
-    monkeypatch.setattr(message_ids, "IDS_REMEMBERED", 30)
+    monkeypatch.setattr(message_ids, "MESSAGE_IDS_REMEMBERED", 30)
     dedup = await DedupPartition().open()
     for number in range(100):
         await dedup.send(b"%d" % number)

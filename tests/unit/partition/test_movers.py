@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
-from quiver.partition.producers import EXPIRY_MS, FIRST_RELAY_ID, PRODUCERS_REMEMBERED, ProducerTable
+from quiver.model.limits import FRAMES_REMEMBERED, PRODUCER_REMEMBERED_MS, PRODUCERS_REMEMBERED, SEQUENCE_LIMIT
+from quiver.partition.producers import FIRST_RELAY_ID, ProducerTable
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, unpack_header
 
@@ -56,7 +56,7 @@ def test_a_target_that_remembers_nothing_takes_what_comes() -> None:
 def test_movers_are_never_forgotten() -> None:
     table = ProducerTable()
     table.record(moved(0, 3, time_ms=0))
-    table.expire(EXPIRY_MS * 1000)
+    table.expire(PRODUCER_REMEMBERED_MS * 1000)
     for producer in range(PRODUCERS_REMEMBERED + 5):
         table.record(moved(0, 1, mover=producer))
     assert table.find_repeat(moved(0, 3)) is not None

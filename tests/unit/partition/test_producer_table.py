@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
-from quiver.model.limits import FRAMES_REMEMBERED, SEQUENCE_LIMIT
-from quiver.partition.producers import EXPIRY_MS, PRODUCERS_REMEMBERED, ProducerTable
+from quiver.model.limits import FRAMES_REMEMBERED, PRODUCER_REMEMBERED_MS, PRODUCERS_REMEMBERED, SEQUENCE_LIMIT
+from quiver.partition.producers import ProducerTable
 from quiver.records.header import FrameHeader
 
 
@@ -101,8 +101,8 @@ def test_without_a_producer_id_everything_is_new() -> None:
 def test_silent_producers_are_forgotten_and_their_number_is_bounded() -> None:
     table = ProducerTable()
     table.record(frame(1, 0, 0, 1, time_ms=0))
-    table.record(frame(2, 0, 0, 1, time_ms=EXPIRY_MS))
-    table.expire(EXPIRY_MS + 1)
+    table.record(frame(2, 0, 0, 1, time_ms=PRODUCER_REMEMBERED_MS))
+    table.expire(PRODUCER_REMEMBERED_MS + 1)
     assert table.get(1) is None
     assert table.get(2) is not None
     for producer in range(PRODUCERS_REMEMBERED + 5):

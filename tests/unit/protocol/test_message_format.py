@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter, Original
-from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
-from quiver.model.schedule import ScheduleChanges
+from quiver.model.schedule import DelayedMessage, ScheduleChanges
 from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d

@@ -6,7 +6,7 @@ from typing import Any
 from quiver.broker.broker import Broker
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.queues.service import Received
 from quiver.queues.state.port import Settlement

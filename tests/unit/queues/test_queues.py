@@ -15,8 +15,7 @@ from quiver.model.errors import (
 )
 from quiver.model.position import LATEST, Position
 from quiver.model.priority import Priority
-from quiver.model.receipt import Receipt
-from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, Receipt, SettleRequest
 from quiver.streams.member import Subscription
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.assignors import ASSIGNORS, Assignment, assign_range, assign_sticky
 
 MEMBERS = [f"m{i}" for i in range(6)]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.queues.journal.events import Began, Event, Rewound, SettledBelow
 from quiver.streams.events import Committed, OffsetsCommitted
 from quiver.streams.state import StreamGroup, StreamTable

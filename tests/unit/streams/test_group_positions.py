@@ -10,10 +10,9 @@ from quiver.groups.service import LOG_ID as GROUP_JOURNAL
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST
-from quiver.model.receipt import Receipt
-from quiver.model.settlement import ACK
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.settlement import ACK, Receipt
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.journal import LOG_ID as STREAM_JOURNAL

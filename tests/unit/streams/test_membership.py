@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
+from quiver.model.names import TopicPartition
 from quiver.model.topic import TopicSize
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.member import REVOCATION_MS, Subscription
 from quiver.streams.membership import JoinRequest, Membership, Topics
 

@@ -7,8 +7,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.model.message import NewMessage
-from quiver.model.receipt import Receipt
-from quiver.model.settlement import ACK, NACK
+from quiver.model.settlement import ACK, NACK, Receipt
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
 from quiver.streams.poll.poll import PolledPartition

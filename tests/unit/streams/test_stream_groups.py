@@ -8,8 +8,8 @@ import pytest
 from quiver.broker.broker import Broker
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, InvalidSetting, MemberNotFound
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, LATEST, Position
-from quiver.model.topic_partition import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription

@@ -4,7 +4,7 @@ import pytest
 
 from quiver.groups.service import Groups
 from quiver.model.errors import CorruptData, GroupNotFound, ShuttingDown
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.events import Committed, Event, OffsetsCommitted
 from quiver.streams.journal import StreamJournal

@@ -11,7 +11,7 @@ from quiver.broker.broker import Broker
 from quiver.broker.settings import BrokerSettings
 from quiver.model.errors import TopicNotFound
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.partition.partition import Partition
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.settings import LocalSystem

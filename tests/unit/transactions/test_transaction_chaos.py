@@ -18,9 +18,9 @@ from quiver.broker.broker import Broker
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import LeaseLost, ProducerFenced, QuiverError, UnknownProducer
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.names import TopicPartition
+from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
-from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.service import Received
 from unit.queues.queue_broker import StandingClock

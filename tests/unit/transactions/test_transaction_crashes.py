@@ -17,8 +17,8 @@ from quiver.broker.broker import Broker
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
+from quiver.model.queue import ReceiveRequest
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage

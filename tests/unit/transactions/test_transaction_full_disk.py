@@ -8,7 +8,7 @@ from tests.unit.transactions.test_transaction_chaos import JOBS, Run
 
 from quiver.model.errors import DiskFull, ProducerFenced, TransactionConflict
 from quiver.model.message import NewMessage
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import ReceiveRequest
 from quiver.model.transaction import LeasedAcks, ProducerKey
 
 

@@ -198,9 +198,7 @@ def test_a_key_stands_for_what_it_was_described_as() -> None:
             answer = each.keyed(same)
             assert answer is not None
             assert answer.is_repeat
-        with pytest.raises(
-            CommitKeyConflict, match="'batch' was committed with '2 rows' and now comes with '3 rows'"
-        ):
+        with pytest.raises(CommitKeyConflict, match="'batch' was used for '2 rows' and now comes with '3 rows'"):
             each.keyed(CommitKey("batch", "3 rows"))
 
 

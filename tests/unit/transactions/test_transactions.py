@@ -25,8 +25,8 @@ from quiver.model.errors import (
     UnknownProducer,
 )
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.position import LATEST
-from quiver.model.topic_partition import TopicPartition
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.partition.partition import Partition
 from quiver.queues.service import Received

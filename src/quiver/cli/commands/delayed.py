@@ -8,13 +8,13 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
 from quiver.cli.lazy_group import group_app
 from quiver.cli.options.names import TopicArgument
-from quiver.model.delayed import DelayedId, parse_delayed_id
 from quiver.model.errors import DelayedNotFound
 from quiver.model.priority import NAMES
+from quiver.model.schedule import DelayedId, parse_delayed_id
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.model.delayed import DelayedMessage
+    from quiver.model.schedule import DelayedMessage
 
 app = group_app("List and cancel delayed messages.")
 

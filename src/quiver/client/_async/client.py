@@ -42,8 +42,8 @@ from quiver.client.work.worker_definition import Handler, WorkerDefinition
 from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
+from quiver.model.numbers import Size
 from quiver.model.position import parse_position
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds, wait_seconds
 from quiver.protocol.transaction_messages import ProducerKey
 

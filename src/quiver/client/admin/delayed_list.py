@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from quiver.model.delayed import DelayedMessage
+from quiver.model.schedule import DelayedMessage
 
 
 class DelayedList(list[DelayedMessage]):

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, TypedDict
 
-from quiver.model.sizes import Size
+from quiver.model.numbers import Size
 from quiver.model.times import Duration, format_duration, parse_duration_ms
 from quiver.model.topic import Cleanup, Durability
 

@@ -107,6 +107,16 @@ class Chunk:
     def is_sealed(self) -> bool:
         return self._sealed_count >= 0
 
+    @property
+    def is_hashed(self) -> bool:
+        """Whether messages go to the partitions of their keys or ids."""
+        return self.route.partition is None and not (self.keys is None and self._ids is None)
+
+    @property
+    def count(self) -> int:
+        """The messages of a sealed chunk."""
+        return self._sealed_count
+
     def seal(self) -> None:
         """Fixes which messages are in."""
         self.close_window()
@@ -157,13 +167,16 @@ SEALED_CHUNK.seal()
 class BulkRows:
     """Rows that came as a whole, in the place of a chunk."""
 
-    __slots__ = ("_rows", "outcome", "route", "size")
+    __slots__ = ("_rows", "count", "is_hashed", "outcome", "route", "size")
 
     def __init__(self, rows: Rows, route: Route, outcome: SendOutcome, size: int) -> None:
         self._rows = rows
         self.route = route
+        self.is_hashed = route.partition is None and rows.has_hashes
         self.outcome = outcome
         self.size = size
+        self.count = len(rows)
+        outcome.count += len(rows)
 
     def rows(self) -> Rows:
         return self._rows

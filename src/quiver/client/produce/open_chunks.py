@@ -14,7 +14,7 @@ from quiver.client.produce.chunk import (
     Outgoing,
     PendingRows,
 )
-from quiver.client.produce.options import DELAYED_BATCH_BYTES, DELAYED_BATCH_MESSAGES, ProducerConfig
+from quiver.client.produce.options import BatchLimits, ProducerConfig
 from quiver.client.produce.route import PLAIN_ROUTE, Route
 from quiver.model.errors import Closed
 from quiver.structures.ordered_set import OrderedSet
@@ -72,7 +72,7 @@ class OpenChunks:
         with self._mutex:
             self.check_open()
             chunk = self._chunk_for(route)
-            if chunk.values and chunk.measure() + size > self.batch_limits(route)[0]:
+            if chunk.values and chunk.measure() + size > self._limits(route).size_bytes:
                 self._seal(chunk)
                 chunk = self._chunk_for(route)
             is_first = not chunk.values
@@ -96,12 +96,27 @@ class OpenChunks:
         with self._mutex:
             return chunk.keeps(row)
 
-    def batch_limits(self, route: Route) -> tuple[int, int]:
-        """Bytes and messages of a batch at most."""
-        config = self._config
-        if route.delayed:
-            return min(config.batch_bytes, DELAYED_BATCH_BYTES), min(config.batch_messages, DELAYED_BATCH_MESSAGES)
-        return config.batch_bytes, config.batch_messages
+    def take_ready(self, max_bytes: int) -> list[PendingRows]:
+        """The next rows to send; as much together as is to be split by key, so that frames get large."""
+        taken: list[PendingRows] = []
+        size = 0
+        with self._mutex:
+            while self.ready:
+                following = self.ready[0]
+                if taken and not _go_together(taken[0], following, size + following.size <= max_bytes):
+                    break
+                taken.append(self.ready.popleft())
+                size += following.size
+        return taken
+
+    def drain_ready(self) -> list[PendingRows]:
+        with self._mutex:
+            drained = list(self.ready)
+            self.ready.clear()
+        return drained
+
+    def _limits(self, route: Route) -> BatchLimits:
+        return self._config.batch_limits(delayed=route.delayed)
 
     def seal_due(self) -> None:
         """Seals what has lingered long enough; everything when it is urgent."""
@@ -151,7 +166,7 @@ class OpenChunks:
 
     def _seal_or_extend(self, chunk: Chunk, max_message_bytes: int) -> bool:
         """Seals a full chunk; lets the next small messages into another one without the mutex."""
-        max_bytes, max_messages = self.batch_limits(chunk.route)
+        max_bytes, max_messages = self._limits(chunk.route)
         if chunk.size >= max_bytes or len(chunk.values) >= max_messages:
             self._seal(chunk)
             return True
@@ -171,3 +186,7 @@ class OpenChunks:
     def _submit(self, pending: PendingRows) -> None:
         self._unsettled.add(pending.size, 1)
         self.ready.append(pending)
+
+
+def _go_together(first: PendingRows, following: PendingRows, fits: bool) -> bool:
+    return fits and first.is_hashed and following.is_hashed and first.route == following.route

@@ -1,15 +1,15 @@
 """How a producer batches, waits and retries."""
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import msgspec
 
 from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB
+from quiver.model.numbers import Size
 from quiver.model.priority import PriorityLevel
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, Time, parse_duration_ms
 from quiver.protocol.messages import ACKS_ALL, ACKS_LEADER, ACKS_NONE, CODECS
 
@@ -21,6 +21,20 @@ IN_FLIGHT_PER_PARTITION = 16
 DELAYED_BATCH_BYTES = 48 * KIB
 DELAYED_BATCH_MESSAGES = 2048
 """Delayed messages travel in frames small enough to be read one by one when they are due."""
+
+
+class BatchLimits(NamedTuple):
+    """What a batch has at most."""
+
+    size_bytes: int
+    messages: int
+
+
+GATHERED_BYTES_PER_PARTITION = 32 * KIB
+"""Frames that are larger do not make messages by key any faster."""
+
+
+MOST_GATHERED = 1_000_000
 
 
 class SendOptions(TypedDict, total=False):
@@ -56,6 +70,19 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
     idempotent: bool = True
     is_transactional: bool = False
     """The frames belong to transactions, whose identity is given from outside."""
+
+    def batch_limits(self, *, delayed: bool) -> BatchLimits:
+        if delayed:
+            return BatchLimits(
+                min(self.batch_bytes, DELAYED_BATCH_BYTES), min(self.batch_messages, DELAYED_BATCH_MESSAGES)
+            )
+        return BatchLimits(self.batch_bytes, self.batch_messages)
+
+    def gathering_limits(self, partitions: int) -> BatchLimits:
+        """Of messages that are split by key together: more than one batch where there are many partitions, so that
+        each gets a frame that is worth it."""
+        wanted = min(partitions * GATHERED_BYTES_PER_PARTITION, self.max_buffer_bytes // 2)
+        return BatchLimits(max(self.batch_bytes, wanted), max(self.batch_messages, MOST_GATHERED))
 
 
 def producer_config(

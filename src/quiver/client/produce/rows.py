@@ -8,11 +8,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.client.produce.options import BatchLimits
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.records.arrow_arrays import number_array, to_mask, to_numbers
 from quiver.records.arrow_input import arrow_columns
 from quiver.records.build import headers_array, list_array, seal
 from quiver.records.columns import (
+    COLUMNS,
     DELIVER_AT,
     EXPIRES_AT,
     HEADERS,
@@ -84,6 +86,17 @@ class Rows:
         arrays = {column.bit: opened.batch.column(place) for place, column in enumerate(columns)}
         return cls(arrays, opened.header.min_timestamp_ms)
 
+    @classmethod
+    def joined(cls, runs: Sequence["Rows"]) -> "Rows":
+        """One run after the other. What a run has no column for is null there; its timestamp is kept."""
+        if len(runs) == 1:
+            return runs[0]
+        bits = {bit for run in runs for bit in run.arrays}
+        if len({run.timestamp_ms for run in runs}) > 1:
+            bits.add(TIMESTAMP.bit)
+        arrays = {bit: pa.concat_arrays([run._column(bit) for run in runs]) for bit in sorted(bits)}
+        return cls(arrays, runs[0].timestamp_ms)
+
     def delayed_until(self, time_ms: int) -> "Rows":
         times = number_array(np.full(len(self), time_ms, np.int64))
         return Rows({**self.arrays, DELIVER_AT.bit: times}, self.timestamp_ms)
@@ -95,6 +108,15 @@ class Rows:
     def has_hashes(self) -> bool:
         """Whether some of the messages have a key or an id, and so a partition of their own."""
         return any(array.null_count < len(array) for bit in _HASHED if (array := self.arrays.get(bit)) is not None)
+
+    def _column(self, bit: int) -> pa.Array:
+        """A column, also one that is left out here."""
+        found = self.arrays.get(bit)
+        if found is not None:
+            return found
+        if bit == TIMESTAMP.bit:
+            return number_array(np.full(len(self), self.timestamp_ms, np.int64))
+        return pa.nulls(len(self), COLUMNS[bit].field.type)
 
     def slice(self, start: int, stop: int) -> "Rows":
         if start == 0 and stop == len(self):
@@ -115,6 +137,18 @@ class Rows:
         partitions[to_mask(words.is_null())] = sticky
         return partitions
 
+    @property
+    def size_bytes(self) -> int:
+        """The sum of `sizes`, but for headers, of which nothing is left out here."""
+        size = 0
+        for bit in (VALUE.bit, *_HASHED):
+            if bit in self.arrays:
+                ends = _offsets(self.arrays[bit])
+                size += int(ends[-1]) - int(ends[0])
+        if HEADERS.bit in self.arrays:
+            size += self.arrays[HEADERS.bit].nbytes
+        return size
+
     def sizes(self) -> Sizes:
         """Bytes of each message as they count against limits, headers on average."""
         sizes = np.diff(_offsets(self.arrays[VALUE.bit])).astype(np.int64)
@@ -125,12 +159,12 @@ class Rows:
             sizes += self.arrays[HEADERS.bit].nbytes // len(sizes)
         return sizes
 
-    def cuts(self, max_bytes: int, max_count: int, max_message_bytes: int) -> Iterator[tuple[int, int, int]]:
-        """Start, stop and bytes of runs that fit a batch; a message over its limit is MessageTooLarge."""
+    def cuts(self, limits: BatchLimits, max_message_bytes: int) -> Iterator[tuple[int, int, int]]:
+        """Start, stop and bytes of runs within limits; a message over its own limit is MessageTooLarge."""
         sizes = self.sizes()
         if int(sizes.max(initial=0)) > max_message_bytes:
             raise MessageTooLarge(size=int(sizes.max()), limit=max_message_bytes)
-        return _runs(np.cumsum(sizes), max_bytes, max_count)
+        return runs_within(np.cumsum(sizes), limits)
 
     def seal(self, **options: Any) -> bytes:
         """The frame of these rows; `options` are those of the frame."""
@@ -157,11 +191,12 @@ def renumbered(frame: bytes, *, producer_id: int, producer_epoch: int, base_sequ
     return b"".join((header, body))
 
 
-def _runs(ends: Sizes, max_bytes: int, max_count: int) -> Iterator[tuple[int, int, int]]:
+def runs_within(ends: Sizes, limits: BatchLimits) -> Iterator[tuple[int, int, int]]:
+    """Start, stop and bytes of runs within limits; `ends` has the bytes up to the end of each message."""
     start, before, count = 0, 0, len(ends)
     while start < count:
-        stop = int(np.searchsorted(ends, before + max_bytes, side="right"))
-        stop = max(start + 1, min(stop, start + max_count))
+        stop = int(np.searchsorted(ends, before + limits.size_bytes, side="right"))
+        stop = max(start + 1, min(stop, start + limits.messages))
         end = int(ends[stop - 1])
         yield start, stop, end - before
         start, before = stop, end

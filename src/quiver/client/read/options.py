@@ -9,8 +9,8 @@ from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.numbers import Size
 from quiver.model.position import EARLIEST, Position, parse_position
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 Place = Position | Mapping[int, Position]

@@ -10,8 +10,8 @@ from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.names import check_name
+from quiver.model.numbers import Size
 from quiver.model.position import EARLIEST, Position, parse_position
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 OnPartitions = Callable[[list[tuple[str, int]]], Any]

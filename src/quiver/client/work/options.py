@@ -9,10 +9,10 @@ from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB, Limits
 from quiver.model.names import check_name
+from quiver.model.numbers import Size
 from quiver.model.position import Position, parse_position
 from quiver.model.priority import Priority, PriorityLevel, parse_priority
 from quiver.model.queue import Ordering
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 MOST_PER_RECEIVE = 10_000

@@ -1,4 +1,4 @@
-"""Due messages on their way from the schedule log into their partition: moves of the outbox, and how they end."""
+"""Moves due messages from the schedule log into their partition, through the outbox."""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,7 @@ from quiver.delays.partition.schedule_log import ScheduledRow, read_rows
 from quiver.delays.pending import Delayed
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, mover_id
 from quiver.partition.partition import Partition
@@ -23,7 +23,7 @@ MOVE_BYTES = 4 * MIB
 _MOST_MESSAGES = 10_000
 _MOST_BYTES = 32 * MIB
 _BOUNDS_MS = sorted({0, *(round(1.25**step) for step in range(96))})
-"""Up to about two weeks, a quarter more from step to step."""
+"""Up to about two weeks; each step is a quarter longer."""
 
 
 class DueMessage(NamedTuple):
@@ -32,7 +32,7 @@ class DueMessage(NamedTuple):
 
     @property
     def due_ms(self) -> int:
-        """When it should arrive: at its time, and if that was past already, when it was scheduled."""
+        """When it should be delivered: when it is due, or when it was scheduled if it was overdue already."""
         return max(self.delayed.deliver_at_ms, self.row.scheduled_ms)
 
     @property
@@ -42,18 +42,18 @@ class DueMessage(NamedTuple):
         return expires_at_ms is not None and expires_at_ms <= self.due_ms
 
     def arriving(self, now_ms: int) -> NewMessage:
-        """The message as it enters the topic; its time to live counts from then."""
+        """The message as it enters the topic; its time to live begins then."""
         return self.row.message(max(0, now_ms - self.due_ms))
 
 
 class Departure(NamedTuple):
-    """What becomes of messages that are due."""
+    """How messages that are due are divided."""
 
     parts: list[list[DueMessage]]
     """Each can be one frame: one priority, one schema, a bounded size."""
     expired: list[Delayed]
     lost: list[Delayed]
-    """The schedule log does not have them any more."""
+    """They are no longer in the schedule log."""
 
     @property
     def moved(self) -> list[list[Delayed]]:
@@ -128,7 +128,7 @@ class DueMoves:
     ) -> None:
         self.lateness = Lateness()
         self.delay_ms_total = 0
-        """How long messages that arrived were delayed, as their producers asked for."""
+        """How long delivered messages were delayed, as their producers asked."""
         self._place = place
         self._target = target
         self._log = log
@@ -137,15 +137,15 @@ class DueMoves:
         self._due_clock = due_clock
         self._mover = mover_id("delays", *place)
         self._messages: dict[int, list[DueMessage]] = {}
-        """Of open moves, by move."""
+        """The messages of open moves, by move."""
         self._bytes = 0
 
     def is_full(self, moves: Mapping[int, Move]) -> bool:
-        """Whether so much is on its way, in these open moves, that no more should follow yet."""
+        """Whether these open moves already have so much that no more should follow yet."""
         return self._bytes >= _MOST_BYTES or sum(move.count for move in moves.values()) >= _MOST_MESSAGES
 
     def hold(self, move: Move, messages: list[DueMessage]) -> None:
-        """The messages of a move that was just begun, so that they need not be read again."""
+        """Keeps the messages of a move that has just begun, so that they need not be read again."""
         self._messages[move.id] = messages
         self._bytes += sum(due.row.size for due in messages)
 
@@ -169,7 +169,7 @@ class DueMoves:
             self.delay_ms_total += max(0, due.delayed.deliver_at_ms - due.row.scheduled_ms)
 
     async def note_done(self, move: Move) -> None:
-        """Need not wait for the disk: a move that is repeated after a crash is recognised."""
+        """Does not wait for the disk: a move that is repeated after a crash is recognised."""
         self._bytes -= sum(due.row.size for due in self._messages.pop(move.id, []))
         await self._journaled.write(MoveDone(move.id), sync=False)
         self._due_clock.note(self._place)

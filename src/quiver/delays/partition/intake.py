@@ -1,7 +1,7 @@
-"""Delayed messages on their way into the schedule log.
+"""Writes delayed messages to the schedule log, and schedules them.
 
-A message of a transaction is scheduled when that is committed. As for other readers, what comes after the beginning
-of an open transaction waits until that is over.
+A message of a transaction is scheduled when that is committed. As with other readers, everything after the beginning
+of an open transaction waits until it ends.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from quiver.delays.state import DelayState
 from quiver.model.errors import FrameTooLarge, InvalidRequest
 from quiver.model.limits import LONGEST_DELAY_MS
 from quiver.model.message import NewMessage
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame
@@ -29,7 +29,7 @@ _MOST_FRAME_BYTES = 4 * FRAME_BYTES
 
 
 class Intake:
-    """Messages are scheduled when they are written. The due clock learns of one that is due before all others."""
+    """Messages are scheduled when they are written. The due clock is told of one that is due before all others."""
 
     def __init__(
         self, place: TopicPartition, schedule: Partition, state: DelayState, *, clock: Clock, due_clock: DueClock
@@ -46,7 +46,7 @@ class Intake:
         schedule.committed.watch(self._schedule_stable)
 
     def frame(self, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
-        """Queues a checked frame; the future is done when it is as durable as the topic asks for."""
+        """Queues a checked frame; the future is done when it is as durable as the topic requires."""
         if header.record_count > 1 and header.uncompressed_length > _MOST_FRAME_BYTES:
             raise FrameTooLarge(
                 f"a frame of {header.uncompressed_length} bytes with {header.record_count} delayed messages is too "
@@ -56,12 +56,12 @@ class Intake:
         self._check_time(int(times_ms.max()))
         written = self._schedule.append(frame, header)
         result: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        # Whoever waits may give up, and the messages are scheduled all the same.
+        # The messages are scheduled even if the caller stops waiting.
         written.add_done_callback(lambda _: self._frame_written(written, times_ms, header, result))
         return result
 
     def message(self, message: NewMessage) -> "asyncio.Future[Appended]":
-        """Queues a single message, which shares a frame with others; the future has its id."""
+        """Queues a single message, which shares a frame with others; the future returns its id."""
         self._check_time(message.deliver_at_ms or 0)
         written = self._schedule.append_message(message)
         result: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
@@ -69,7 +69,7 @@ class Intake:
         return result
 
     def waits_from(self) -> int | None:
-        """Where the first message lies that is written and not scheduled yet; None: there is none."""
+        """The offset of the first message that is written and not scheduled yet; None: there is none."""
         return int(self._waiting[0].ids[0]) if self._waiting else None
 
     async def finish(self) -> None:
@@ -116,7 +116,7 @@ class Intake:
             if not result.done():
                 result.set_result(appended)
             return
-        if not self._fresh:  # those of a frame come one after the other, and are scheduled before anybody is told
+        if not self._fresh:  # messages of a frame follow each other, and are scheduled before any caller is told
             asyncio.get_running_loop().call_soon(self._schedule_fresh)
         self._fresh.append((appended.base_offset, message))
         if not result.done():
@@ -134,7 +134,8 @@ class Intake:
                 start = end
 
     def add(self, frame: ScheduledFrame) -> None:
-        """Messages as the schedule log has them, in its order: they are scheduled as soon as they count."""
+        """Messages as they are in the schedule log, in its order: they are scheduled as soon as they are
+        committed."""
         self._waiting.append(frame)
         self._schedule_stable()
 
@@ -156,4 +157,4 @@ class Intake:
 def _fail(result: "asyncio.Future[T]", error: BaseException) -> None:
     if not result.done():
         result.set_exception(error)
-        result.exception()  # whoever waited may have gone
+        result.exception()  # the caller may be gone

@@ -1,6 +1,6 @@
-"""Messages that wait long are copied to the end of the schedule log, so that few of them do not keep much of it.
+"""Copies messages that wait for long to the end of the schedule log, so that a few of them do not keep much of it.
 
-A copy has no time of its own, by which it is known as one: a copy whose place the journal does not name is ignored.
+A copy has no time of its own, which marks it as a copy. A copy that is not in the journal is ignored.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ _WASTE = 4
 
 
 def is_relocation_due(log: Log, state: DelayState) -> bool:
-    """Whether less than a quarter of what the log holds is still waited for."""
+    """Whether less than a quarter of the log is still needed."""
     held = log.end_offset - log.start_offset
     return log.size_bytes > _SMALL_LOG_BYTES and len(state.pending) * _WASTE < held
 
 
 async def copy_rows(schedule: Partition, rows: Sequence[ScheduledRow]) -> list[int]:
-    """Appends messages again, and returns where each lies now."""
+    """Appends messages again, and returns the new place of each."""
     runs: list[list[int]] = []
     kind, size = None, 0
     for index, row in enumerate(rows):

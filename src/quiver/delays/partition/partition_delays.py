@@ -1,8 +1,8 @@
 """The delayed messages of one partition: a schedule log, a timers journal, and the state between them.
 
-A message is written to the schedule log and waits. When it is due, the journal notes that it leaves; then it is
-appended to the partition; then the journal notes that this is done. A message that is cancelled leaves by a note in
-the journal alone.
+A message is written to the schedule log and waits. When it is due, the journal records that it leaves; then it is
+appended to the partition; then the journal records that this is done. A message that is cancelled needs only a record
+in the journal.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
 from quiver.delays.partition.schedule_log import FRAME_BYTES, read_rows, scan
 from quiver.delays.pending import Delayed
 from quiver.delays.state import DelayState
-from quiver.model.delayed import DelayedStatus
 from quiver.model.errors import QuiverError
 from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.names import TopicPartition
+from quiver.model.schedule import DelayedStatus
 from quiver.model.topic import TopicConfig
-from quiver.model.topic_partition import TopicPartition
 from quiver.outbox.outbox import Target
 from quiver.outbox.relay import OutboxRelay
 from quiver.partition.partition import Partition, PartitionSettings, log_options
@@ -43,7 +43,7 @@ _READ_BYTES = 8 * MIB
 _SNAPSHOT_MESSAGES = 100_000
 _UNSAVED_AT_CLOSE = 100
 _REPLAY_AT_CLOSE_BYTES = 32 * KIB
-"""A start goes through this much about as fast as through a snapshot."""
+"""A start reads this much about as fast as it reads a snapshot."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 10.0
 
 
@@ -64,7 +64,7 @@ def timers_log_id(place: TopicPartition) -> str:
 
 
 def schedule_config(config: TopicConfig) -> TopicConfig:
-    """The settings of a topic's schedule logs: as durable as the topic, and beyond its retention."""
+    """The settings of a topic's schedule logs: as durable as the topic, but without its retention."""
     segment_bytes = min(config.segment_bytes, _SEGMENT_BYTES)
     return msgspec.structs.replace(config, retention_ms=None, retention_bytes=None, segment_bytes=segment_bytes)
 
@@ -74,7 +74,7 @@ def schedule_settings(config: TopicConfig, limits: Limits) -> PartitionSettings:
 
 
 class PartitionDelays:
-    """Belongs to one event loop. The due clock learns of it when `next_time_ms` has come nearer."""
+    """Belongs to one event loop. The due clock is told when `next_time_ms` becomes earlier."""
 
     def __init__(self, place: TopicPartition, target: Partition, schedule: Partition, context: DelayContext) -> None:
         clock, due_clock, share = context
@@ -90,7 +90,7 @@ class PartitionDelays:
         self._clock = clock
         self._due_clock = due_clock
         self._turn = asyncio.Lock()
-        """Held by whoever begins moves, copies messages or takes a snapshot."""
+        """Held to begin moves, to copy messages or to take a snapshot."""
         self._cancelling = 0
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._paused_until = 0.0
@@ -106,7 +106,7 @@ class PartitionDelays:
         settings: PartitionSettings,
         context: DelayContext,
     ) -> "PartitionDelays":
-        """Opens both logs and brings the state up to date; moves that were under way go on."""
+        """Opens both logs and brings the state up to date; open moves are continued."""
         log = await storage.open_log(schedule_log_id(place), log_options(settings.config))
         schedule = Partition(
             f"the schedule of {target.name}",
@@ -136,7 +136,7 @@ class PartitionDelays:
     # leaving
 
     def next_time_ms(self) -> int | None:
-        """When to call `deliver_due`; None if there is nothing to wait for, or it says so itself."""
+        """When to call `deliver_due`; None if there is nothing to wait for, or if a delivery is running."""
         due_ms, now_ms = self.state.pending.next_ms(), self._clock.now_ms()
         if due_ms is None or self._is_full:
             return None
@@ -146,7 +146,7 @@ class PartitionDelays:
         return next_ms if rest <= 0 else max(next_ms, now_ms + round(rest * 1000))
 
     async def deliver_due(self) -> None:
-        """Sends what is due on its way."""
+        """Delivers what is due."""
         async with self._turn:
             is_more = True
             while is_more and not self._closing and not self._is_full:
@@ -162,10 +162,10 @@ class PartitionDelays:
                     self._paused_until = self._clock.monotonic() + pause
                     return
                 self._backoff.reset()
-                is_more = not was_all or len(taken) == _TAKEN_AT_ONCE  # the few that fell due meanwhile can wait
+                is_more = not was_all or len(taken) == _TAKEN_AT_ONCE  # the few that became due meanwhile can wait
 
     async def _send_off(self, taken: list[Delayed]) -> bool:
-        """Whether there was room for all of them."""
+        """Returns whether there was room for all of them."""
         try:
             rows = self._ahead.take([message.place for message in taken])
             others = sorted(message.place for message in taken if message.place not in rows)
@@ -198,7 +198,7 @@ class PartitionDelays:
         return self.moves.is_full(self.state.outbox.open)
 
     async def cancel(self, ids: Sequence[int]) -> set[int]:
-        """Which of these are cancelled now: they are never delivered. The others had left, or never were."""
+        """Cancels messages; returns those that will never be delivered. The others had left, or never existed."""
         cancelled = self.state.cancel(ids)
         if not cancelled:
             return set()
@@ -215,7 +215,7 @@ class PartitionDelays:
         return set(done)
 
     async def look_up(self, id: int) -> tuple[Delayed, DelayedStatus] | None:
-        """A message and what became of it; None when the schedule log does not have it (any more)."""
+        """A message and its state; None if it is not (or no longer) in the schedule log."""
         pending = self.state.find(id)
         if pending is not None:
             return pending, "pending"
@@ -229,7 +229,7 @@ class PartitionDelays:
         return delayed, "expired" if id in self.state.expired else "delivered"
 
     async def purge(self) -> None:
-        """Removes every message that waits. What is on its way arrives."""
+        """Removes every waiting message. Messages that are being moved are still delivered."""
         async with self._turn:
             purged = Purged(self.schedule.log.end_offset)
             await self._journaled.write(purged, sync=True)
@@ -239,7 +239,7 @@ class PartitionDelays:
     # maintenance
 
     async def maintain(self) -> None:
-        """Lets go of what the schedule log need not keep, and takes a snapshot if one is due."""
+        """Removes what the schedule log no longer needs, and takes a snapshot if one is due."""
         end = self.schedule.log.end_offset
         while await self._relocate(end):
             pass
@@ -253,7 +253,7 @@ class PartitionDelays:
 
     @property
     def unsaved_messages(self) -> int:
-        """Messages that came, or left, since the last snapshot: the next start has to look at them again."""
+        """Messages that came or left since the last snapshot: the next start has to read them again."""
         return self.state.totals.changes - self._changes_at_snapshot
 
     async def save(self) -> None:
@@ -269,7 +269,7 @@ class PartitionDelays:
             self.state.forget_below(log.start_offset)
 
     async def _relocate(self, end: int) -> bool:
-        """Copies some of the foremost messages, if that is due; whether there may be more, below an offset."""
+        """Copies some messages at the front, if that is due; returns whether there may be more below an offset."""
         async with self._turn:
             if self._closing or not is_relocation_due(self.schedule.log, self.state):
                 return False
@@ -296,11 +296,11 @@ class PartitionDelays:
         await self._journaled.snapshot()
 
     def hold(self) -> None:
-        """From now on nothing more is sent on its way."""
+        """No move begins after this."""
         self._closing = True
 
     async def close(self) -> None:
-        """Finishes what was accepted. Moves under way go on after the next start."""
+        """Finishes what was accepted. Open moves are continued after the next start."""
         self.hold()
         async with self._turn:
             await self._ahead.close()
@@ -316,7 +316,7 @@ class PartitionDelays:
 
     @property
     def _is_worth_saving(self) -> bool:
-        """Whether the next start would have much to go through, or a log without what was counted at its front."""
+        """Whether the next start would have much to read, or would miss messages at the front that were counted."""
         unsaved, replay_bytes = self.unsaved_messages, self._journaled.journal.replay_bytes
         if unsaved > _UNSAVED_AT_CLOSE or replay_bytes > _REPLAY_AT_CLOSE_BYTES:
             return True

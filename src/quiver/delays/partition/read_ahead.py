@@ -1,7 +1,7 @@
 """Messages that are due in a few seconds, read in the order of the schedule log rather than in that of their times.
 
-Messages that fall due together may lie all over the schedule log. Read one by one, each would cost a frame; read some
-thousand at a time, each frame is opened once for all of them.
+Messages that become due together may be spread over the schedule log. Read one by one, each would need a frame to be
+opened; read thousands at a time, each frame is opened once for all its messages.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _AHEAD_MS = 10_000
 _MOST_MESSAGES = 16_384
 _LEAST_MESSAGES = 64
 _ROW_BYTES = KIB
-"""What a message costs in memory in addition to its own bytes, estimated high."""
+"""The memory that a message takes in addition to its own bytes, estimated generously."""
 
 
 class MemoryShare:
@@ -30,7 +30,7 @@ class MemoryShare:
 
 
 class _ReadRun(NamedTuple):
-    """What was read at a time: messages up to a time, by their place."""
+    """What one read returned: messages up to a time, by their place."""
 
     until_ms: int
     rows: dict[int, ScheduledRow]
@@ -38,7 +38,7 @@ class _ReadRun(NamedTuple):
 
 
 class ReadAhead:
-    """Belongs to one partition. It only reads: what became of a message meanwhile is for its owner to know."""
+    """Belongs to one partition. It only reads; the owner knows which messages have left meanwhile."""
 
     def __init__(self, log: Log, pending: Pending, share: MemoryShare) -> None:
         self._log = log
@@ -50,21 +50,21 @@ class ReadAhead:
         self._task: asyncio.Task[None] | None = None
 
     def next_ms(self, now_ms: int) -> int | None:
-        """When to call `fill` next; None if there is nothing to wait for, or it is being done."""
+        """When to call `fill` next; None if there is nothing to wait for, or a read is running."""
         if self._task is not None or self._room() < _LEAST_MESSAGES:
             return None
         times_ms, _ = self._pending.coming(max(self._reached, (now_ms, 0)), sys.maxsize, 1)
         return int(times_ms[0]) - _AHEAD_MS // 2 if len(times_ms) else None
 
     def fill(self, now_ms: int) -> None:
-        """Begins to read what comes next, if it is time for that."""
+        """Starts to read what comes next, if it is time."""
         self._let_go(now_ms)
         due_ms = self.next_ms(now_ms)
         if due_ms is not None and due_ms <= now_ms:
             self._task = asyncio.get_running_loop().create_task(self._read(now_ms))
 
     def take(self, places: Sequence[int]) -> dict[int, ScheduledRow]:
-        """Those of some messages that were read; each is given out once."""
+        """Takes those of some messages that were read ahead; each is returned once."""
         found = {}
         for place in places:
             for run in self._runs:

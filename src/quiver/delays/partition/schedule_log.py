@@ -26,14 +26,14 @@ from quiver.structures.ordered_pairs import Integers
 logger = logging.getLogger(__name__)
 
 FRAME_BYTES = 64 * KIB
-"""How large frames of several delayed messages should be at most, so that one can be read without the others."""
+"""The largest frame of several delayed messages, so that one can be read without reading many others."""
 _SCAN_BYTES = 4 * MIB
 _DENSE = 64
-"""Messages that lie closer together than this, on average, are read in long runs."""
+"""Messages that are closer together than this, on average, are read in long runs."""
 
 
 class ScheduledRow(msgspec.Struct, frozen=True, gc=False):
-    """A delayed message as the schedule log has it.
+    """A delayed message as it is in the schedule log.
 
     Not tracked by the garbage collector: there are tens of thousands, and nothing in them refers back to them.
     """
@@ -57,7 +57,7 @@ class ScheduledRow(msgspec.Struct, frozen=True, gc=False):
         return message_bytes(self.value, self.key, self.headers)
 
     def message(self, late_ms: int) -> NewMessage:
-        """The message as it enters the topic, that much later than it should."""
+        """The message as it enters the topic, with its lateness."""
         return NewMessage(
             value=self.value,
             key=self.key,
@@ -78,7 +78,7 @@ class ScheduledFrame(NamedTuple):
 
 
 def due_times(frame: OpenFrame) -> Integers:
-    """When each message of a frame is due; 0 where it does not say, which is at once."""
+    """When each message of a frame is due; 0, which is immediately, if it does not say."""
     column = frame.column(DELIVER_AT)
     if column is None:
         return np.zeros(len(frame), np.int64)
@@ -86,14 +86,14 @@ def due_times(frame: OpenFrame) -> Integers:
 
 
 def transaction_of(header: FrameHeader) -> int:
-    """The producer of the transaction that a frame is part of; NO_PRODUCER: of none."""
+    """The producer of the transaction that a frame is part of; NO_PRODUCER if it is not part of one."""
     return header.producer_id if header.is_transactional else NO_PRODUCER
 
 
 async def scan(log: Log, offset: int) -> AsyncIterator[ScheduledFrame]:
-    """Every message from an offset on. Copies are left out, and damaged frames are stepped over.
+    """Every message from an offset on. Copies are left out, and damaged frames are skipped.
 
-    Frames that follow each other come as one if they are of a kind and no transaction begins between them.
+    Consecutive frames are joined if they are alike and no transaction begins between them.
     """
     offset, end = max(offset, log.start_offset), log.end_offset
     while offset < end:
@@ -132,9 +132,9 @@ def _as_one(frames: list[ScheduledFrame]) -> ScheduledFrame:
 async def read_rows(
     log: Log, places: Sequence[int], max_bytes: int = sys.maxsize
 ) -> tuple[dict[int, ScheduledRow], int]:
-    """The messages at some offsets, which must rise, by offset; and the offset from which on there was no more room.
+    """The messages at some ascending offsets, by offset; and the offset at which the size limit was reached.
 
-    What is not there, or is damaged, is left out. There is always room for those of one frame.
+    What is missing or damaged is left out. At least the messages of one frame are returned.
     """
     found: dict[int, ScheduledRow] = {}
     size = 0
@@ -157,7 +157,7 @@ async def read_rows(
 
 
 async def _read(log: Log, offset: int, max_bytes: int, end: int) -> tuple[bytes | memoryview, int]:
-    """Stored frames from an offset on, or nothing; and where to go on if it is nothing."""
+    """Stored frames from an offset on, or nothing; and where to continue if it is nothing."""
     try:
         part = await log.read(offset, max_bytes=max_bytes, end_offset=end)
     except CorruptData as damage:
@@ -173,7 +173,7 @@ async def _read(log: Log, offset: int, max_bytes: int, end: int) -> tuple[bytes 
 
 
 def _frames(data: bytes | memoryview) -> Iterator[tuple[int, FrameHeader]]:
-    """Up to the first damaged header: the next read begins there, and the log says where it goes on."""
+    """Up to the first damaged header: the next read begins there, and the log tells where to continue."""
     with contextlib.suppress(InvalidFrame):
         yield from split_frames(data)
 
@@ -185,7 +185,7 @@ def _open_rows(
     places: Sequence[int],
     found: dict[int, ScheduledRow],
 ) -> int:
-    """Adds what a frame has at some offsets, and returns how many bytes that is."""
+    """Adds the messages of a frame at some offsets; returns their size in bytes."""
     try:
         frame = open_frame(data, position)
     except InvalidFrame as error:

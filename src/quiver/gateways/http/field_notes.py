@@ -5,13 +5,14 @@ from typing import Any, get_args
 
 from msgspec import Meta
 
+from quiver.model.limits import NAME_LENGTH
 from quiver.model.names import NAME_PATTERN
 from quiver.model.priority import NAMES
 
 NEEDED = "x-needed"
 """Marks a field without which a request is refused; the document lists it as required."""
 
-NAME: dict[str, Any] = {"pattern": f"^{NAME_PATTERN}$", "maxLength": 240}
+NAME: dict[str, Any] = {"pattern": f"^{NAME_PATTERN}$", "maxLength": NAME_LENGTH}
 DURATION: dict[str, Any] = {
     "pattern": r"^\s*((\d+(\.\d+)?(ms|s|m|h|d|w))+|\d+(\.\d+)?)\s*$",
     "minimum": 0,

@@ -1,1 +1,1 @@
-"""Compaction: closed segments are rewritten so that of each key the last value stays."""
+"""Compaction: rewrites closed segments so that only the last value of each key stays."""

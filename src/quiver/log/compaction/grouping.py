@@ -1,4 +1,4 @@
-"""Which segments become one."""
+"""Decides which segments are joined."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _MOST_JOINED = 100
 
 
 def groups(segments: Sequence[SegmentSurvey], damaged: Sequence[int], shape: Shape) -> list[list[SegmentSurvey]]:
-    """Neighbours that are rewritten into one segment, oldest first; those that are left as they are do not appear."""
+    """Neighbours that are rewritten into one segment, oldest first. Segments that stay as they are do not appear."""
     found: list[list[SegmentSurvey]] = []
     group: list[SegmentSurvey] = []
     for segment in segments:

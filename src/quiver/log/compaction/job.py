@@ -1,4 +1,4 @@
-"""What a pass of compaction is to do, and what it says on the way. Both cross to a process of its own."""
+"""The job of a compaction pass, and its reports. Both cross a process boundary."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ EVERYTHING = 2**63 - 1
 
 
 class AbortedRange(NamedTuple):
-    """Transactional frames of a producer from the first offset up to the marker do not count."""
+    """Transactional frames of a producer from the first offset up to the marker were aborted."""
 
     producer_id: int
     first_offset: int
@@ -25,12 +25,12 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     clean_to: int = 0
-    """Below this offset each key is there once."""
+    """Below this offset each key occurs once."""
     tombstones_below: int = 0
     """Tombstones below this offset have been kept long enough."""
     aborted: tuple[AbortedRange, ...] = ()
     max_keys: int = MAX_KEYS
-    """A pass ends with the segment in which it has seen more keys; the rest is for the next one."""
+    """A pass ends with the segment in which it has seen more keys; the next pass does the rest."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,14 +59,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Surveyed(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """What a pass will do; nothing has changed yet."""
+    """What a pass is going to do; nothing has changed yet."""
 
     segment_count: int
-    """The segments it is about, of those that it was given."""
+    """The segments that it works on, of those in the job."""
     records_before: int
     records_after: int
     tombstones: int
-    """Those that stay for now."""
+    """Tombstones that stay for now."""
     damaged: tuple[int, ...]
     """Base offsets of segments that are left as they are."""
 
@@ -75,7 +75,7 @@ class Rewritten(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """A new segment is on disk, in the directory for it, and may take the place of old ones."""
 
     replaced: tuple[int, ...]
-    """Base offsets, each the next one's neighbour. The new segment has the first."""
+    """Base offsets of neighbours. The new segment has the first."""
     size: int
     crc: int
     """CRC32C of the whole file."""

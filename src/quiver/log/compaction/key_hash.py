@@ -1,4 +1,4 @@
-"""128 bits that stand for a key, for a column of keys at once.
+"""128-bit hashes for a column of keys.
 
 Short keys get four multilinear hashes of 32 bits: the sum of the key's words, each times a random 64-bit number, of
 which the upper half is kept. For any two keys they are all equal with a chance of 2**-128, whatever the keys are, as

@@ -1,4 +1,4 @@
-"""Which row has each key last: sorted arrays of key hashes, 24 bytes a key."""
+"""The last row of each key: sorted arrays of key hashes, 24 bytes per key."""
 
 from collections.abc import Callable
 
@@ -12,11 +12,11 @@ _GATHERED_ROWS = 1 << 20
 
 
 class HashCollision(Exception):
-    """Two keys share the first half of their hash. With other seeds they will not."""
+    """Two keys share the first half of their hash. With another seed they will not."""
 
 
 class LatestKeys:
-    """Rows are added in rising order; `superseded` is told of each row whose key a later one has.
+    """Rows are added in ascending order; `superseded` is called with each row whose key occurs again later.
 
     Keys are found by the first half of their hash, and the second half must then agree too.
     """
@@ -30,7 +30,7 @@ class LatestKeys:
         self._gathered_count = 0
 
     def has_more_than(self, count: int) -> bool:
-        """Whether there are more keys than that."""
+        """Whether there are more keys than a number."""
         if len(self._first) + self._gathered_count <= count:
             return False
         self.settle()
@@ -43,7 +43,7 @@ class LatestKeys:
             self.settle()
 
     def settle(self) -> None:
-        """Takes in what was added."""
+        """Merges what was added."""
         if not self._gathered:
             return
         parts = zip(*self._gathered, strict=True)
@@ -61,7 +61,7 @@ class LatestKeys:
         return found
 
     def _newest(self, first: Words, second: Words, rows: Rows) -> tuple[Words, Words, Rows]:
-        """Of sorted hashes each one once, with its last row."""
+        """Each of the sorted hashes once, with its last row."""
         is_new = np.ones(len(first), np.bool_)
         is_new[1:] = first[1:] != first[:-1]
         if np.any(~is_new[1:] & (second[1:] != second[:-1])):
@@ -72,7 +72,7 @@ class LatestKeys:
         return first[is_last], second[is_last], rows[is_last]
 
     def _find(self, first: Words, second: Words) -> tuple[Rows, npt.NDArray[np.bool_]]:
-        """Where sorted hashes are or would be, and which are there."""
+        """The positions where sorted hashes are or would be, and which are there."""
         places = np.searchsorted(self._first, first)
         hit = np.zeros(len(first), np.bool_)
         inside = places < len(self._first)
@@ -94,10 +94,10 @@ class LatestKeys:
 
 
 def _order(hashes: Words) -> Rows:
-    """The order that sorts hashes, equal ones as they came.
+    """The order that sorts hashes; equal ones stay in their order.
 
-    Sorting numbers that hold a hash's upper bits and its place is several times as fast as an indirect sort; where
-    hashes differ in their lower bits alone, it is not enough.
+    Sorting numbers that combine a hash's upper bits with its position is faster than an indirect sort. It is not
+    enough for hashes that differ only in their lower bits.
     """
     places = np.uint64((1 << max(1, len(hashes).bit_length())) - 1)
     packed = (hashes & ~places) | np.arange(len(hashes), dtype=np.uint64)

@@ -12,7 +12,7 @@ from quiver.system.files import Files
 
 _CRC_BYTES = 4
 _PASSES_KEPT = 48
-_QUIET_MS = 60_000  # between two passes for the sake of tombstones alone
+_QUIET_MS = 60_000  # between two passes that only remove tombstones
 
 
 class Pass(NamedTuple):
@@ -23,13 +23,12 @@ class Pass(NamedTuple):
 class Progress(msgspec.Struct, frozen=True, array_like=True):
     """Below the last pass's `clean_to` each key is there once.
 
-    A tombstone may go when the pass that first saw it is long enough ago: whoever read the value that it hides did so
-    before that pass, and has had the time since then to come by.
-    """
+    A tombstone may be removed when the pass that first saw it is long enough ago: readers of the value that it
+    deletes read that before the pass, and have had the time since then to read the tombstone."""
 
     passes: tuple[Pass, ...] = ()
     tombstones: int = 0
-    """Those that the last pass kept."""
+    """The tombstones that the last pass kept."""
 
     @property
     def clean_to(self) -> int:
@@ -42,7 +41,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
         return max((done.clean_to for done in self.passes if done.at_ms + retention_ms <= now_ms), default=0)
 
     def has_old_tombstones(self, now_ms: int, retention_ms: int) -> bool:
-        """Whether a pass would find some to drop, without anything new having come."""
+        """Whether a pass would find tombstones to remove, even without new messages."""
         if not self.tombstones or now_ms - self.passes[-1].at_ms < _QUIET_MS:
             return False
         return self.tombstones_below(now_ms, retention_ms) >= self.clean_to
@@ -57,7 +56,7 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
         return Progress(tuple(passes), tombstones)
 
     def cut(self, offset: int) -> "Progress":
-        """The log was cut, and goes on with other messages at an offset."""
+        """The log was cut, and continues with other messages at an offset."""
         return Progress(tuple(Pass(min(done.clean_to, offset), done.at_ms) for done in self.passes), self.tombstones)
 
 

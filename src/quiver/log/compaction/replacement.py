@@ -1,9 +1,9 @@
-"""A rewritten segment takes the place of the old ones; a crash at any point leaves the one or the others.
+"""Replaces old segments by a rewritten one. After a crash at any point either the old ones or the new one are there.
 
-A note says what is about to happen before it happens, with the size and the checksum of the new file. The new file is
-renamed over the first of the old ones, that is made durable, the others are removed, and then the note. Who opens the
-log and finds a note looks whether the new file is in its place: then the others go. Otherwise none has gone yet, and
-everything stays as it was.
+First a note is written with the size and the checksum of the new file. The new file is renamed over the first of the
+old ones, and the rename is made durable; then the other old files are removed, and then the note. If there is a note
+when the log is opened, the new file decides: if it is in its place, the other old files are removed; otherwise none
+was removed yet, and everything stays as it was.
 """
 
 import contextlib
@@ -33,11 +33,10 @@ class _Note(msgspec.Struct, frozen=True, array_like=True):
 
 
 def replace_segments(log: SegmentLog, old: Sequence[Segment], rewritten: Rewritten) -> bool:
-    """False, with nothing changed, when the old segments are no longer what was rewritten.
+    """False, with nothing changed, if the old segments are no longer those that were rewritten.
 
-    One caller at a time changes a log. After an OSError the log is as before or as after, and a note may be left:
-    then nothing more may be replaced until it is opened again.
-    """
+    One caller at a time changes a log. After an OSError the old or the new segments are in place, and a note may be
+    left: then nothing more may be replaced until the log is opened again."""
     files, new_path = log.files.files, segment_path(log.files.directory / NEW_SEGMENTS, rewritten.replaced[0])
     if not _is_current(log, old):
         _discard(files, log.files.directory, new_path)
@@ -45,10 +44,10 @@ def replace_segments(log: SegmentLog, old: Sequence[Segment], rewritten: Rewritt
     if not rewritten.size and old[0] is not log.view.segments[0]:
         _discard(files, log.files.directory, new_path)
         log.files.publish(tuple(each for each in log.view.segments if each not in old), log.view.tail, synced=False)
-        log.files.remove_segments(old)  # the oldest first: a tombstone goes after what it hides
+        log.files.remove_segments(old)  # oldest first: a tombstone must be removed after what it deletes
         return True
     note = _Note(rewritten.replaced, rewritten.size, rewritten.crc)
-    log.files.open_files.pin(old[0].file)  # the old files stay open under their names until nobody looks for them
+    log.files.open_files.pin(old[0].file)  # the old files stay open under their names until no reader looks for them
     log.files.open_files.pin(old[0].index.file, create=True)
     try:
         _put_in_place(log, old, note, new_path)
@@ -62,12 +61,12 @@ def replace_segments(log: SegmentLog, old: Sequence[Segment], rewritten: Rewritt
 
 
 def has_note(log: SegmentLog) -> bool:
-    """A replacement was begun and not finished; it will be when the log is opened again."""
+    """A replacement has begun and is not finished; opening the log finishes it."""
     return NOTE in log.files.files.names(log.files.directory)
 
 
 def finish_replacement(directory: Path, files: Files) -> None:
-    """For a log that is about to be opened: goes on with a replacement, or forgets about it."""
+    """Called before a log is opened: finishes a replacement, or forgets it."""
     note = _read_note(directory, files)
     is_done = note is not None and _matches(files, segment_path(directory, note.replaced[0]), note)
     if note is not None and is_done:
@@ -94,7 +93,7 @@ def _is_current(log: SegmentLog, old: Sequence[Segment]) -> bool:
 
 
 def _put_in_place(log: SegmentLog, old: Sequence[Segment], note: _Note, new_path: Path) -> None:
-    """From the note to the moment when readers see the new segment."""
+    """From the note to the moment at which readers see the new segment."""
     files, first = log.files.files, old[0]
     try:
         data = msgspec.msgpack.encode(note)

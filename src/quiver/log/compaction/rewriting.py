@@ -10,7 +10,7 @@ from quiver.records.thin import thin_frame
 
 
 def surviving_frames(segments: Sequence[SegmentSurvey], *, frame_bytes: int) -> Iterator[StampedFrame]:
-    """What is left of some segments: whole frames as they are, others thinned out, offsets unchanged."""
+    """What is left of some segments: whole frames unchanged, others without their removed messages. Offsets stay."""
     for segment in segments:
         if segment.kept_count:
             yield from _surviving(segment, frame_bytes)

@@ -30,7 +30,7 @@ class RowFlags:
         return int(np.count_nonzero(self._flags[rows]))
 
     def counts(self, starts: Rows, end: int) -> npt.NDArray[np.int64]:
-        """How many stay in each run; a run begins at each start and ends at the next. No run is empty."""
+        """How many stay in each run. A run begins at each start and ends at the next one. No run is empty."""
         return np.add.reduceat(self._flags[:end], starts, dtype=np.int64)
 
     def packed(self, start: int, end: int) -> npt.NDArray[np.uint8]:

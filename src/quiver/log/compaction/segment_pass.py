@@ -1,4 +1,4 @@
-"""A pass over segment files: surveys them, then writes the new segments next to the old ones, one after the other."""
+"""A pass over segment files: surveys them, then writes the new segments, one after the other."""
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
@@ -20,13 +20,13 @@ from quiver.records.header import StampedFrame
 from quiver.system.files import Files
 
 NEW_SEGMENTS = "compaction"
-"""The directory, inside that of the log, that new segments are written in."""
+"""The directory inside the log's directory for new segments."""
 _WRITTEN_BYTES = 4 * MIB
 _SEEDS_TRIED = 4
 
 
 def run_pass(job: Job, files: Files) -> Iterator[Report]:
-    """Reports are given as soon as they are true: a segment may be put in its place while the next is written."""
+    """Reports come as early as possible: a segment may replace old ones while the next one is written."""
     directory = Path(job.directory)
     sources = [FileSource(files, directory, each.base_offset, each.size, each.is_sound) for each in job.segments]
     result = survey_again(sources, job.scope, job.seed)
@@ -39,7 +39,7 @@ def run_pass(job: Job, files: Files) -> Iterator[Report]:
 
 
 def survey_again(sources: Sequence[Source], scope: Scope, seed: bytes) -> Survey:
-    """A survey with a secret seed, and with others made from it while keys collide."""
+    """A survey with a secret seed; if keys collide, with further seeds made from it."""
     for _ in range(_SEEDS_TRIED - 1):
         try:
             return survey(sources, scope, seed)

@@ -1,4 +1,4 @@
-"""The frames of a segment that is to be compacted, every one checked before it is believed."""
+"""The frames of a segment that is to be compacted. Every frame is checked before it is used."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,11 +23,11 @@ class Source(Protocol):
 
     @property
     def is_sound(self) -> bool:
-        """False when damage in it is known."""
+        """False if it is known to be damaged."""
         ...
 
     def frames(self) -> Iterator[StampedFrame]:
-        """From the first on, each with good checksums; BadFrame at one that has not."""
+        """All frames in order. Raises BadFrame at the first with a bad checksum."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The first half of a pass: which messages stay. It reads everything and changes nothing.
 
-First the part that was never compacted is read, which tells the last row of each key; then the part in front of it,
-where each key is once, and goes when it was seen again.
+First it reads the part that was never compacted, which gives the last row of each key; then the part before it, where
+each key occurs once and is removed if it was seen again.
 """
 
 from array import array
@@ -33,11 +33,11 @@ _LIMITS = Limits(frame_bytes=2**31 - 1)
 
 
 class SegmentSurvey(NamedTuple):
-    """What becomes of one segment."""
+    """What stays of one segment."""
 
     source: Source
     kept: npt.NDArray[np.uint8]
-    """A bit for each message, in their order."""
+    """A bit per message, in order."""
     record_count: int
     kept_count: int
     estimated_bytes: int
@@ -110,7 +110,7 @@ class _Surveyor:
         return self._result(read, frames, self._drop_tombstones())
 
     def _read_dirty(self, sources: Sequence[Source], markers: Markers) -> list[_FrameColumns]:
-        """As many segments as their keys fit into memory, at least one."""
+        """As many segments as have keys that fit into memory; at least one."""
         found = []
         for source in sources:
             found.append(self._read(source, markers))
@@ -122,7 +122,7 @@ class _Surveyor:
         return found
 
     def _drop_markers(self, markers: Markers, with_data: set[int]) -> None:
-        """Decides about the first markers of a run, knowing which producers had data in front of it."""
+        """Decides about the first markers of a run from the producers that had data before it."""
         rows = [row for producer, row in markers.undecided.items() if producer not in with_data]
         self._flags.clear(np.array(rows, np.int64))
 
@@ -159,7 +159,7 @@ class _Surveyor:
             check_readable(header, _LIMITS)
             batch = open_body(memoryview(frame.body), header, trusted=True)
         except InvalidFrame:
-            return  # of another version: it stays as it is
+            return  # written by another version: it stays as it is
         self._note_tombstones(header, batch, row)
         self._hold(batch.column(layout_for(header.columns).place(KEY)), row, header.uncompressed_length)
 
@@ -207,7 +207,8 @@ class _Surveyor:
                 self._flags.keep(*found.rows)
 
     def _drop_tombstones(self) -> int:
-        """Drops those whose time is over, unless a damaged segment in front may hold the value that they hide."""
+        """Removes tombstones that are old enough, unless a damaged segment before them may have the value that they
+        delete."""
         below = min(self._scope.tombstones_below, min(self._damaged, default=self._scope.tombstones_below))
         left = 0
         for offsets, rows in self._tombstones:

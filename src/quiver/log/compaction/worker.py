@@ -1,7 +1,7 @@
-"""The process that a pass runs in: a job comes in as the first line, reports go out, a line each.
+"""The process that runs a pass: reads a job from its first line of input, and writes its reports as lines.
 
-It works at low priority, changes nothing outside the directory for new segments, and ends with the process that
-started it: that one holds the other end of the standard input.
+It runs at low priority, changes nothing outside the directory for new segments, and ends when the process that
+started it ends, because that closes its standard input.
 """
 
 import os

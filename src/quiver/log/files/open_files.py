@@ -1,7 +1,7 @@
 """A bounded set of open files: the least recently used one is closed when another is needed.
 
 A file is pinned while somebody reads, writes or sends from it, and is never closed then. A file with writes that
-are not synced is synced by its owner before it is closed: a later descriptor might never learn of a failed
+are not synced is synced by its owner before it is closed: a later descriptor might never get the error of a failed
 write-back.
 """
 
@@ -69,7 +69,7 @@ class OpenFiles:
                 self._close(file)
 
     def forget(self, file: OpenFile) -> None:
-        """Closes a file for good, at the latest when nobody has it pinned any more. It is not synced."""
+        """Closes a file permanently, at the latest when nobody has it pinned any more. It is not synced."""
         with self._lock:
             file.doomed = True
             if not file.pins:
@@ -93,7 +93,7 @@ class OpenFiles:
                     self._close(victim)
 
     def _victim(self) -> OpenFile | None:
-        """The file to close: of the least recently used ones rather one that needs no sync."""
+        """The file to close: among the least recently used ones preferably one that needs no sync."""
         idle = (file for file in self._recent if not file.pins)
         oldest = list(islice(idle, _LOOKED_AT))
         return next((file for file in oldest if not file.dirty), oldest[0] if oldest else None)

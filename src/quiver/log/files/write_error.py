@@ -1,4 +1,4 @@
-"""What the operating system says about a write, as an error of the catalogue."""
+"""Turns an error of the operating system about a write into an error of the catalogue."""
 
 import errno
 

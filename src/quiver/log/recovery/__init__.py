@@ -1,1 +1,1 @@
-"""Opening a log: the note about its end, and what is done after an unclean stop."""
+"""Opening a log: the record of its end, and recovery after an unclean stop."""

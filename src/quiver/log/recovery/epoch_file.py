@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 
 class EpochFile:
-    """The history of one log. Loaded when it is first asked for, and replaced whole. Safe to use from threads.
+    """The history of one log. Loaded at its first use, and replaced as a whole. Safe to use from threads.
 
     A log has no such file until its second epoch: its frames say what the first one is.
     """
@@ -36,26 +36,26 @@ class EpochFile:
         self._lock = Lock()
 
     def history(self, segments: Sequence[Segment], frames_end: int) -> EpochHistory:
-        """`segments` tell where the file is lost, and what is beyond the last frame was lost with its frames."""
+        """Read from `segments` if the file is lost. Epochs beyond the last frame were lost with their frames."""
         with self._lock:
             return self._loaded(segments, frames_end)
 
     def begin(self, starts: Sequence[EpochStart], segments: Sequence[Segment], frames_end: int) -> None:
-        """Notes new epochs, durably: it comes before the first append with them. OSError when that fails."""
+        """Records new epochs durably, before the first append with them. Raises OSError if that fails."""
         with self._lock:
             known = self._loaded(segments, frames_end)
-            if starts[0].epoch < known.latest:  # of a leader whose first append failed, but which there was
+            if starts[0].epoch < known.latest:  # of a leader that existed, although its first append failed
                 raise StaleEpoch(epoch=starts[0].epoch, current=known.latest)
             start_offset = segments[0].base_offset if segments else frames_end
             changed = known.begun(starts, start_offset=start_offset)
             if changed is known:
                 return
-            if len(changed.starts) > 1 or not self._is_missing:  # an old file would be believed later
+            if len(changed.starts) > 1 or not self._is_missing:  # an old file would be used later
                 self._write(changed)
             self._history = changed
 
     def truncate(self, offset: int) -> None:
-        """After the log was cut: what a crash leaves of this, loading the file takes away."""
+        """Called after the log was cut. If a crash prevents it, loading the file does the same."""
         with self._lock:
             known = self._history if self._history is not None else self._read()
             if known is None:
@@ -90,7 +90,7 @@ class EpochFile:
 
 
 def epochs_in_frames(segments: Sequence[Segment]) -> list[EpochStart]:
-    """What the frames tell of the history, for a log without a file. Epochs rise: the search ends at the last one."""
+    """The history that the frames show, for a log without a file. Epochs rise, so the search ends at the last one."""
     starts: list[EpochStart] = []
     end = segments[0].base_offset if segments else 0
     newest = next((segment.last_frame() for segment in reversed(segments) if segment.size), None)

@@ -72,7 +72,7 @@ def _list_segments(directory: Path, names: list[str], open_files: OpenFiles) -> 
         segments.append(
             Segment(directory, base_offset, open_files, size=files.path_size(path), index_size=index_size)
         )
-    # compaction may leave the first one empty: the log begins there all the same
+    # compaction may leave the first one empty: the log still begins there
     return tuple(segment for segment in segments if segment.size or segment in (segments[0], segments[-1]))
 
 
@@ -171,7 +171,7 @@ def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> tuple
 
 
 def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool) -> None:
-    """Makes what recovery found durable: the bytes to be cut are copied first, the new end is noted, then they go."""
+    """Makes the result of recovery durable: copies the bytes to be cut, records the new end, then cuts them."""
     is_cut = segment.size < file_size
     try:
         kept = quarantine(segment, log.files.files, segment.size, file_size) if is_cut else None

@@ -14,8 +14,8 @@ _BUSY_SECONDS = 5.0
 class Reservation:
     """For logs whose appends are acknowledged before they are synced.
 
-    Offsets below `limit` may be given out. From `renew_at` on it is time to move the limit ahead, so that writers
-    seldom wait for it. A log that uses it up within seconds reserves more at a time.
+    Offsets below `limit` may be given out. From `renew_at` on the limit is moved ahead in time, so that writers
+    rarely wait for it. A log that uses it up within seconds reserves more at a time.
     """
 
     def __init__(self, file: ReservedFile, limit: int, clock: Clock) -> None:
@@ -39,7 +39,7 @@ class Reservation:
             self._save(state()._replace(reserved_offset=end_offset + self._step, is_clean=False), sync=True)
 
     def save(self, state: LogState, *, sync: bool) -> None:
-        """Writes a state with a limit of its own: on closing, and when the log is cut."""
+        """Writes a state with its own limit: on closing, and when the log is cut."""
         with self._lock:
             self._save(state, sync=sync)
 

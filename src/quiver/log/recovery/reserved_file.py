@@ -1,7 +1,7 @@
 """The `reserved` file of a log: how far offsets may have been given out, and how much of the log is known to be good.
 
 Two records in separate sectors are written in turn, in place: the newer good one counts, a torn write leaves the
-other, and a sync of it moves one block and no directory.
+other, and its sync writes one block and no directory.
 """
 
 import struct
@@ -23,7 +23,7 @@ class LogState(NamedTuple):
     """What a log knows about itself when it opens."""
 
     reserved_offset: int = 0
-    """Offsets below may have been given out."""
+    """Offsets below this may have been given out."""
     is_clean: bool = False
     """Written on closing: the log ends exactly at reserved_offset and at segment_size."""
     segment_base: int = -1
@@ -35,7 +35,7 @@ class LogState(NamedTuple):
     max_timestamp_ms: int = -(2**63)
     last_epoch: int = -1
     lost_from: int = 0
-    """Frames from here up to lost_to were synced and are gone; reads there get an error, also after a restart."""
+    """Frames from here up to lost_to were synced and are gone; reads of them get an error, also after a restart."""
     lost_to: int = 0
     frames_end: int = 0
     """After the last frame at that place; end_offset may be above it."""

@@ -12,7 +12,7 @@ from quiver.records.header import ALIGNMENT, FrameHeader
 from quiver.system.files import Files
 
 _WINDOW_BYTES = MIB
-UNKNOWN_OFFSETS = 1 << 20  # skipped when cut bytes do not tell how many offsets they held
+UNKNOWN_OFFSETS = 1 << 20  # skipped if cut bytes do not tell how many offsets they had
 
 
 class Checkpoint(NamedTuple):
@@ -22,7 +22,8 @@ class Checkpoint(NamedTuple):
     standing: Standing = ANYWHERE
     max_timestamp_ms: int = -(2**63)
     frames_end: int | None = None
-    """After the last frame before it, if that is known; offsets up to `standing.next_offset` may have been lost."""
+    """The offset after the last frame before it, if known; offsets up to `standing.next_offset` may have been
+    lost."""
 
 
 class Recovery(NamedTuple):
@@ -47,7 +48,7 @@ def scan_segment(segment: Segment, checkpoint: Checkpoint) -> Recovery:
         recovery = _Scan(segment, frames, checkpoint, note_entries=not rebuild).run()
     segment.size = recovery.size
     segment.index.flush()
-    if rebuild or recovery.damage:  # the scan does not count frames with a bad body, everybody else does
+    if rebuild or recovery.damage:  # the scan does not count frames with a bad body, but everything else does
         segment.rebuild_index()
         segment.set_counts(segment.count_below(segment.size))
     return recovery
@@ -98,7 +99,7 @@ class _Scan:
         self._position += header.frame_bytes
 
     def _search_start(self) -> int:
-        """Behind the bad frame, when its header is good; its body may hold what looks like frames."""
+        """The position after the bad frame, if its header is good; its body may contain what looks like frames."""
         claim = self._frames.claim_at(self._position)
         return self._position + (claim.frame_bytes if claim and self._standing.allows(claim) else ALIGNMENT)
 
@@ -117,7 +118,8 @@ class _Scan:
         self._position = position
 
     def _offset_above_tail(self) -> int:
-        """Above every offset that the bytes to be cut may have had; good frames among them tell, and headers do."""
+        """An offset above all that the bytes to be cut may have had, according to good frames and headers among
+        them."""
         standing, position = self._standing, self._search_start()
         while (behind := self._frames.next_good(position, standing)) is not None:
             standing, position = standing.after(behind[1]), behind[0] + behind[1].frame_bytes

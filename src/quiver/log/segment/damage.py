@@ -1,4 +1,4 @@
-"""Stored bytes that fail their checksum. They stay where they are; reads of them get an error, others go on."""
+"""Stored bytes that fail their checksum. They stay where they are; reads of them get an error, other reads work."""
 
 from typing import NamedTuple
 

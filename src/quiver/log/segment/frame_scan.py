@@ -1,4 +1,4 @@
-"""Walking over stored frames: by their headers, with or without checking bodies, and past damage."""
+"""Iterates over stored frames by their headers, with or without checking bodies, and past damage."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -22,7 +22,7 @@ PAGE_BYTES = 4096
 
 
 class Standing(NamedTuple):
-    """How far a log has come at some place; what follows does not go back before it."""
+    """The offset, epoch and time that a log has reached at some position; later frames never have lower ones."""
 
     next_offset: int = 0
     leader_epoch: int = -1
@@ -43,7 +43,7 @@ ANYWHERE = Standing()
 
 
 class FrameFile:
-    """Frames in one open file, up to `end`. Reads ahead in windows, so that small frames cost no call each."""
+    """Frames in one open file, up to `end`. Reads ahead in windows, so that small frames do not need a call each."""
 
     def __init__(self, files: Files, fd: int, end: int, *, window_bytes: int = _WINDOW_BYTES) -> None:
         self._files = files
@@ -62,12 +62,12 @@ class FrameFile:
         return memoryview(self._window)[begin : begin + size]
 
     def header_at(self, position: int) -> FrameHeader | None:
-        """The header of the frame at a position when it is good and the whole frame is below the end."""
+        """The header of the frame at a position, if it is good and the whole frame is below the end."""
         header = self.claim_at(position)
         return header if header and position + header.frame_bytes <= self.end else None
 
     def claim_at(self, position: int) -> FrameHeader | None:
-        """A good header, whether the rest of its frame is there or not."""
+        """A good header, even if the rest of its frame is missing."""
         if position + HEADER_BYTES > self.end:
             return None
         try:
@@ -93,7 +93,7 @@ class FrameFile:
     def next_good(self, position: int, standing: Standing = ANYWHERE) -> tuple[int, FrameHeader] | None:
         """The first whole frame with good checksums at or after a position.
 
-        A message may hold what looks like a frame, so one that `standing` does not allow is passed over.
+        A message may contain what looks like a frame, so frames that contradict `standing` are skipped.
         """
         position += -position % ALIGNMENT
         while position + HEADER_BYTES <= self.end:

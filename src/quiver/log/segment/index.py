@@ -1,9 +1,8 @@
 """The sparse index of one segment: offset and time index in one.
 
-An entry stands for a frame, the first one at or after each 4 KiB since the entry before. It also says how many
-messages of each priority come before that frame in the segment. An index never has to be right: every entry has a
-checksum and is compared with the frame it points to, and a bad index is built again from the log. So it is written
-late and never synced.
+There is an entry for the first frame after every 4 KiB. It also says how many messages of each priority come before
+that frame in the segment. An index may be wrong: every entry has a checksum and is compared with the frame that it
+points to, and a bad index is built again from the log. So it is written late and never synced.
 """
 
 import struct
@@ -45,7 +44,7 @@ class IndexEntry(NamedTuple):
     max_timestamp_ms: int
     """The largest message timestamp of the segment up to this frame, itself included."""
     counts: Counts
-    """Messages of the segment before this frame."""
+    """Messages in the segment before this frame."""
 
 
 def _encode(entry: IndexEntry) -> bytes:
@@ -79,7 +78,7 @@ class SegmentIndex:
     def add(
         self, offset: int, position: int, append_time_ms: int, max_timestamp_ms: int, counts: Sequence[int]
     ) -> None:
-        """Notes a frame. One is due at or after `due_position`."""
+        """Adds a frame. One is due at or after `due_position`."""
         self.due_position = position + INDEX_INTERVAL_BYTES
         self._pending.append(IndexEntry(offset, position, append_time_ms, max_timestamp_ms, tuple(counts)))
         self.is_full = len(self._pending) >= _PENDING_MAX
@@ -107,7 +106,7 @@ class SegmentIndex:
             self.is_full = len(pending) >= _PENDING_MAX
 
     def _waiting_entry(self, test: Callable[[IndexEntry], bool]) -> IndexEntry | None:
-        """As last_where, among the entries in memory alone."""
+        """Like last_where, among the entries in memory only."""
         pending = self._pending
         low, high = 0, len(pending)
         while low < high:
@@ -150,7 +149,7 @@ class SegmentIndex:
         return found
 
     def rebuild(self, walk: Callable[[int | None], Iterable[IndexEntry]]) -> None:
-        """Replaces the stored entries by those that `walk` gives below a position (None: all there are)."""
+        """Replaces the stored entries by those that `walk` yields below a position (None: all)."""
         with self._lock:
             stop = self._pending[0].position if self._pending else None
             entries = list(walk(stop))
@@ -182,7 +181,7 @@ class SegmentIndex:
                 self._open_files.unpin(self.file)
 
     def entries(self) -> list[IndexEntry]:
-        """All of them; DamagedIndex when one is bad."""
+        """All entries. Raises DamagedIndex if one is bad."""
         with self._lock:
             data = b""
             if self._stored_count:

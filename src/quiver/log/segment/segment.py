@@ -47,7 +47,7 @@ class Gap(NamedTuple):
 
 
 class Segment:
-    """The frames from `base_offset` on. `size` counts committed bytes: what a failed append left is not in it."""
+    """The frames from `base_offset` on. `size` counts committed bytes, without what a failed append left."""
 
     def __init__(
         self, directory: Path, base_offset: int, open_files: OpenFiles, *, size: int, index_size: int
@@ -63,7 +63,7 @@ class Segment:
         self._open_files = open_files
         self._counts: Counts | None = None if size else NO_MESSAGES
         self.priorities = ANY_PRIORITY if size else 0
-        """Those of which there may be messages, a bit each."""
+        """The priorities that may have messages, a bit each."""
         self._counts_lock = Lock()
 
     @property
@@ -73,7 +73,7 @@ class Segment:
     def write(self, frames: Sequence[StampedFrame]) -> None:
         """Writes headers and bodies after the committed end, without joining them. `commit` counts them.
 
-        OSError when the file system takes less; some bytes may then be in the file.
+        Raises OSError if the file system writes less; some bytes may then be in the file.
         """
         buffers: list[Buffer] = []
         size = 0
@@ -118,7 +118,7 @@ class Segment:
             self.priorities |= priorities
 
     def truncate(self, position: int) -> None:
-        """Counts only the bytes in front of a frame boundary from now on; the file is cut by the log."""
+        """From now on only the bytes before a frame boundary count; the log cuts the file."""
         self.size = position
         self.last_append_time_ms = None
         if not position:
@@ -141,7 +141,7 @@ class Segment:
     def find(
         self, *, passed: Callable[[IndexEntry], bool], wanted: Callable[[FrameHeader], bool]
     ) -> tuple[FoundFrame | None, list[Gap]]:
-        """The first frame that is wanted, and the damage met on the way to it.
+        """The first frame that is wanted, and the damage before it.
 
         `passed` says of an index entry that the wanted frame is not before it; `wanted` is false for frames up to
         some place and true from there on.
@@ -150,7 +150,7 @@ class Segment:
         return found, gaps
 
     def find_priority(self, offset: int, priorities: int) -> tuple[FoundFrame | None, list[Gap]]:
-        """As find: the first frame that ends after an offset and is of one of the priorities (a bit each)."""
+        """Like find: the first frame that ends after an offset and has one of the priorities (a bit each)."""
         start, gaps, before = self._search(
             lambda entry: entry.offset <= offset, lambda header: header.last_offset >= offset
         )
@@ -178,7 +178,7 @@ class Segment:
 
     @property
     def is_counted(self) -> bool:
-        """Whether count() is at hand without reading."""
+        """Whether count() needs no read."""
         return self._counts is not None
 
     def count(self) -> Counts:
@@ -187,7 +187,7 @@ class Segment:
         if counts is None:
             counts = self.count_below(self.size)
             with self._counts_lock:
-                if self._counts is None:  # otherwise the writer knows better by now
+                if self._counts is None:  # otherwise the writer has a newer count
                     self._counts, self.priorities = counts, _present(counts)
         return counts
 
@@ -197,7 +197,7 @@ class Segment:
             self._counts, self.priorities = tuple(counts), _present(counts)
 
     def count_below(self, position: int) -> Counts:
-        """Messages by priority in front of a frame boundary: of the last index entry, and of what follows it."""
+        """Messages by priority before a frame boundary: those of the last index entry, and of the frames after it."""
         try:
             entry = self.index.last_where(lambda entry: entry.position < position)
         except DamagedIndex:
@@ -214,7 +214,7 @@ class Segment:
     def _search(
         self, passed: Callable[[IndexEntry], bool], wanted: Callable[[FrameHeader], bool]
     ) -> tuple[FoundFrame | None, list[Gap], Counts]:
-        """As find, with the count of the messages in front of the frame (in the whole segment, if there is none)."""
+        """Like find, with the count of the messages before the frame (in the whole segment, if there is none)."""
         try:
             return self._walk_to(self.index.last_where(passed), wanted, check_index=True)
         except DamagedIndex:
@@ -241,7 +241,7 @@ class Segment:
         return None, gaps, tuple(counts)
 
     def frame_before(self, position: int) -> FoundFrame | None:
-        """The last readable frame in front of a position."""
+        """The last readable frame before a position."""
         found: FoundFrame | None = None
         try:
             entry = self.index.last_where(lambda entry: entry.position < position)
@@ -284,7 +284,8 @@ class Segment:
         return self.first_append_time_ms, self.last_append_time_ms
 
     def holes(self, end_offset: int) -> list[tuple[int, int]]:
-        """Offsets from its first one up to `end_offset` that have no message; of very many, the first."""
+        """Offsets from its first one up to `end_offset` that have no message; if there are very many, only the
+        first."""
         if end_offset - self.base_offset == sum(self.count()):
             return []
         try:
@@ -329,7 +330,7 @@ class Segment:
                 counts[header.priority] += header.message_count
 
     def forget(self) -> None:
-        """Lets go of the files."""
+        """Closes the files."""
         self._open_files.forget(self.file)
         self._open_files.forget(self.index.file)
 

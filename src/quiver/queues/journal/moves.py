@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.outbox.outbox import Move, Outbox, Target
 from quiver.partition.partition import Partition
 from quiver.queues.journal.events import Died

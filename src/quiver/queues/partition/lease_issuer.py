@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quiver.model.epochs import StartEpoch
+from quiver.model.names import StartEpoch, TopicPartition
 from quiver.model.queue import QueueSettings
-from quiver.model.topic_partition import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.context import QueueContext
 from quiver.queues.journal.events import Died

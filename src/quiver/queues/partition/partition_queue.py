@@ -7,8 +7,8 @@ is on disk before the response is sent. A change that cannot be written is undon
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from quiver.model.names import TopicPartition
 from quiver.model.queue import Ordering, QueueSettings
-from quiver.model.topic_partition import TopicPartition
 from quiver.outbox.outbox import Move, Outbox
 from quiver.partition.partition import Partition
 from quiver.queues.context import QueueContext

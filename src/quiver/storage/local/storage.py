@@ -11,8 +11,8 @@ from quiver.log.files.write_error import storage_error
 from quiver.log.recovery.epoch_file import EPOCHS
 from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
-from quiver.model.epochs import StartEpoch
 from quiver.model.errors import Closed, DataDirectoryInUse
+from quiver.model.names import StartEpoch
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.log import LocalLog, segment_limits
 from quiver.storage.local.resources import LocalResources

@@ -6,8 +6,8 @@ from typing import ParamSpec, TypeVar
 
 from quiver.log.memory_frames import MemoryFrames
 from quiver.log.segment_appender import SegmentLimits
-from quiver.model.epochs import StartEpoch
 from quiver.model.errors import Closed, InvalidRequest
+from quiver.model.names import StartEpoch
 from quiver.records.header import StampedFrame
 from quiver.storage.memory.compaction import MemoryCompaction
 from quiver.storage.memory.slice import MemorySlice

@@ -1,9 +1,9 @@
-"""Members that send plain requests: what they do, and whether something has changed that they were not told."""
+"""Members that poll over HTTP: their requests, and whether there is a change that they were not told of."""
 
 from typing import NamedTuple
 
+from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
@@ -15,7 +15,7 @@ from quiver.streams.service import Streams
 class MemberUpdate(NamedTuple):
     view: MemberView
     rebalance_required: bool
-    """The member has to give up partitions, or gets some, of which it was not told before this response."""
+    """The member has to give up partitions, or gets some, and is told of it with this response."""
 
 
 class PollMembers:
@@ -33,7 +33,7 @@ class PollMembers:
         assignor: AssignorName | None = None,
         start: Position = EARLIEST,
     ) -> MemberUpdate:
-        """Joins, or comes back; the response says what the member has."""
+        """Joins, or joins again; returns what the member has."""
         asked = self._streams.members.view(group, member_id).revoke if member_id is not None else frozenset()
         view = await self._streams.join(
             group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
@@ -43,7 +43,7 @@ class PollMembers:
         return self._update(group, view)
 
     async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
-        """A sign of life; with `tell` the response says what the member has."""
+        """A heartbeat; with `tell` it returns what the member has."""
         update = self._update(group, await self._streams.members.heartbeat(group, member_id, generation=generation))
         if tell:
             self._sessions.tell(group, update.view)
@@ -52,7 +52,7 @@ class PollMembers:
     async def revoke(
         self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
     ) -> MemberUpdate:
-        """The member gives these up; those that it was not asked for stay with it."""
+        """The member gives these up; partitions that it was not asked to give up stay with it."""
         asked = self._streams.members.view(group, member_id).revoke
         view = await self._streams.members.heartbeat(group, member_id, generation=generation, revoked=partitions)
         self._sessions.let_go(group, member_id, (asked & partitions) - view.assigned)
@@ -65,13 +65,13 @@ class PollMembers:
         self._sessions.forget(group, member_id)
 
     async def assignment(self, group: str, member_id: str) -> MemberView:
-        """What the member may read now; it is told so, which is no sign of life."""
+        """What the member may read now. The member is told; this does not count as a heartbeat."""
         view = self._streams.members.view(group, member_id)
         self._sessions.tell(group, view)
         return view
 
     async def told(self, group: str, member_id: str) -> MemberView | None:
-        """What the member was told last; None if that was nothing since this broker started."""
+        """What the member was told last; None if it was told nothing since this broker started."""
         return self._sessions.told(group, member_id)
 
     def _update(self, group: str, view: MemberView) -> MemberUpdate:

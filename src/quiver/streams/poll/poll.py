@@ -1,8 +1,8 @@
-"""Poll: a group member reads over plain requests. What it gets is leased to it, so that it can ack single messages.
+"""Poll: a group member reads over HTTP. The messages are leased to it, so that it can ack single messages.
 
 A group whose members poll has the delivery state of a queue group in each partition, read in offset order and by the
-partition's owner alone. Where the group is, `streams.positions` knows: a commit settles everything below it, acks
-advance the group over what is settled without a gap, and what is neither committed nor acked comes again.
+partition's owner alone. `streams.positions` knows the position: a commit settles everything below it, acks move it
+over everything that is settled without a gap, and messages that are neither committed nor acked are delivered again.
 """
 
 import asyncio
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError, TopicNotFound
-from quiver.model.limits import MIB
+from quiver.model.limits import PAGE_BYTES
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.topic_partition import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.receive import Received
 from quiver.queues.service import Queues
@@ -27,10 +27,8 @@ from quiver.topics.partitions import Partitions
 
 _ANSWER_EARLY_SECONDS = 0.1
 """A poll returns this much before its timeout, so that the client's own timeout does not come first."""
-_POLL_BYTES = 16 * MIB
-"""A poll begins no further partition when it holds this much."""
 _LEVEL = 0
-"""Of messages that are read in offset order."""
+"""The level of messages that are read in offset order."""
 
 
 class PolledPartition(NamedTuple):
@@ -38,8 +36,9 @@ class PolledPartition(NamedTuple):
     partition: int
     received: list[Received]
     next_offset: int | None
-    """What to commit when all are done with: it stops at the first message that is not settled and not in here, such
-    as those of a response that was lost on its way. None when there is nothing to commit before that one."""
+    """The offset to commit when all these messages are processed. It stops at the first message that is neither
+    settled nor in this response, for example one of a response that got lost. None if that leaves nothing to
+    commit."""
 
 
 class Poll:
@@ -62,9 +61,9 @@ class Poll:
         self.sessions = PollSessions(groups, streams)
 
     async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
-        """Messages after those this member holds, waiting for some; counts as a sign of life all the while.
+        """Messages after those that this member has leased; waits for some. It counts as a heartbeat the whole time.
 
-        New assignments are taken over, and partitions that move away are given up, without telling the caller.
+        The member's assignment is followed meanwhile: partitions are taken and given up without telling the caller.
         """
         deadline = self._clock.monotonic() + max(0.0, timeout_ms / 1000 - _ANSWER_EARLY_SECONDS)
         while True:
@@ -99,7 +98,7 @@ class Poll:
         return view
 
     async def _read(self, group: str, member_id: str, limit: int) -> tuple[MemberView, list[PolledPartition]]:
-        """One poll of a member at a time; one that is given up gives back what it took."""
+        """One poll of a member at a time; a cancelled one gives back what it took."""
         session = self.sessions.of(group, member_id)
         async with session.lock:
             view = self._streams.members.view(group, member_id)
@@ -116,14 +115,14 @@ class Poll:
     async def _take(
         self, group: str, view: MemberView, session: PollSession, limit: int, found: list[PolledPartition]
     ) -> QuiverError | None:
-        """Adds to what was found. A partition that cannot be read does not keep the others from being read."""
+        """Adds to what was found. A partition that cannot be read does not prevent reading the others."""
         problem: QuiverError | None = None
         size = 0
         async for partition in paced(session.in_turn(view.assigned)):
-            if limit <= 0 or size >= _POLL_BYTES:
+            if limit <= 0 or size >= PAGE_BYTES:
                 break
             try:
-                received = await self._take_from(group, view.member_id, session, partition, limit, _POLL_BYTES - size)
+                received = await self._take_from(group, view.member_id, session, partition, limit, PAGE_BYTES - size)
             except QuiverError as error:
                 if self._streams.topic_name(partition.topic_id) is not None:
                     problem = error
@@ -146,7 +145,7 @@ class Poll:
         if not (await queue.issuer.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
         if partition not in self._streams.members.view(group, member_id).assigned:
-            return []  # it went to somebody else meanwhile; from here to the lease there is no await
+            return []  # another member got it meanwhile; there is no await from here to the lease
         lease, deadline_ms = (
             queue.issuer.new_lease_id(),
             self._queues.lease_clock.now_ms() + settings.visibility_ms,
@@ -168,7 +167,7 @@ class Poll:
         )
 
     def _may_have_some(self, group: str, partition: TopicPartition) -> bool:
-        """Whether there is anything to read or to deliver again: a partition that was never used costs nothing."""
+        """Whether there is anything to read or to deliver again, without opening a partition that was never used."""
         queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
         if queue is not None and queue.state(self._groups.group(group).id) is not None:
             return True
@@ -194,7 +193,8 @@ class Poll:
         return queue
 
     async def _begin(self, group: str, partition: TopicPartition, queue: PartitionQueue) -> GroupState:
-        """The first poll there, where the group is. That is journaled first, so commits come after it."""
+        """The first poll of a partition begins at the group's position. It is journaled first, so commits come after
+        it."""
         start = self._next_offset(group, partition)
         await self._streams.offsets.begin_at(group, {partition: start}, is_commit=False)
         committed = self._streams.group(group).offsets.get(partition)
@@ -217,7 +217,7 @@ class Poll:
         return member.subscription.session_ms / 3000
 
     def _seconds_to_retry(self, group: str, view: MemberView) -> float:
-        """Until a message that the member holds may come again."""
+        """The time until a message that the member has leased may be delivered again."""
         group_id, nearest_ms = self._groups.group(group).id, None
         for topic_id, number in view.assigned:
             queue = self._queues.partition_queues(topic_id).get(number)

@@ -1,10 +1,10 @@
-"""What the broker remembers, in memory only, of members that send plain requests."""
+"""What the broker remembers about members that poll over HTTP. In memory only."""
 
 import asyncio
 from collections.abc import Iterable
 
 from quiver.groups.service import Groups
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.streams.member_view import MemberView
 from quiver.streams.service import Streams
 
@@ -12,20 +12,20 @@ _FIRST_SWEEP_GROUPS = 64
 
 
 class PollSession:
-    """What a member was told last, and whose turn it is among its partitions. In memory only."""
+    """What a member was told last, and which of its partitions is served next. In memory only."""
 
     __slots__ = ("_served", "let_go", "lock", "told")
 
     def __init__(self) -> None:
         self._served: dict[TopicPartition, None] = {}
         self.let_go: set[TopicPartition] = set()
-        """What it had to give up: should it get these back, what it held of them is over."""
+        """Partitions that it had to give up: if it gets them back, its old leases there no longer count."""
         self.told: MemberView | None = None
         self.lock = asyncio.Lock()
         """Held while a poll reads, so that two polls of a member never get the same messages."""
 
     def in_turn(self, assigned: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """The partitions, those that were served longest ago first."""
+        """The partitions, least recently served first."""
         rank = {partition: place for place, partition in enumerate(self._served, 1)}
         return sorted(assigned, key=lambda partition: (rank.get(partition, 0), partition))
 
@@ -60,11 +60,11 @@ class PollSessions:
         return None if session is None else session.told
 
     def tell(self, group: str, view: MemberView) -> None:
-        """The member learns of this view with the response that is on its way."""
+        """Called when the response that carries this view is sent."""
         self.of(group, view.member_id).told = view
 
     def let_go(self, group: str, member_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Should the member get these back one day, it begins where the group is then."""
+        """If the member gets these back later, it begins at the position that the group has then."""
         self.of(group, member_id).let_go.update(partitions)
 
     def forget(self, group: str, member_id: str) -> None:

@@ -112,7 +112,7 @@ def test_rows_are_counted_once_and_then_as_their_batches():
     pending = BulkRows(rows, PLAIN_ROUTE, outcome, 1000)
     unsettled.add(pending.size, 1)
     changes: list[int] = []
-    BatchRouter(Router("t", 0), sent, unsettled).place(pending, 4, deadline=9.0)
+    BatchRouter(Router("t", 0), sent, unsettled, ProducerConfig()).place([pending], 4, deadline=9.0)
     assert (unsettled.count, unsettled.size_bytes) == (4, 1000)
     unsettled.progress.add(lambda: changes.append(unsettled.count))
     taken = [batch for _, batch in sent.take(0.0, (7, 0))]
@@ -127,7 +127,7 @@ def test_rows_for_a_partition_that_is_not_there_fail():
     unsettled, outcome = Unsettled(), SendOutcome("t")
     pending = BulkRows(Rows.from_lists([b"a"], timestamp_ms=1), Route(2, 9), outcome, 1)
     unsettled.add(1, 1)
-    BatchRouter(Router("t", 0), in_flight(), unsettled).place(pending, 4, deadline=9.0)
+    BatchRouter(Router("t", 0), in_flight(), unsettled, ProducerConfig()).place([pending], 4, deadline=9.0)
     assert unsettled.count == 0
     with pytest.raises(PartitionNotFound):
         unsettled.raise_unseen()
@@ -137,7 +137,7 @@ def test_a_failure_that_a_future_has_reported_is_not_raised_again():
     unsettled, sent, outcome = Unsettled(), in_flight(), SendOutcome("t")
     pending = BulkRows(Rows.from_lists([b"a"], timestamp_ms=1), PLAIN_ROUTE, outcome, 1)
     unsettled.add(1, 1)
-    BatchRouter(Router("t", 0), sent, unsettled).place(pending, 1, deadline=9.0)
+    BatchRouter(Router("t", 0), sent, unsettled, ProducerConfig()).place([pending], 1, deadline=9.0)
     [(_, batch)] = sent.take(0.0, (7, 0))
     unsettled.settle(batch, error=DiskFull("no space left"))
     assert isinstance(outcome.result_of(0), DiskFull)

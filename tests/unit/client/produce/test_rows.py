@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quiver.client.produce.options import BatchLimits
 from quiver.client.produce.rows import Rows, renumbered
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.model.limits import Limits
@@ -17,7 +18,7 @@ LIMITS = Limits()
 @given(st.lists(st.binary(max_size=60), min_size=1), st.integers(1, 200), st.integers(1, 20))
 def test_cuts_cover_all_rows_within_the_limits(values: list[bytes], max_bytes: int, max_count: int):
     rows = Rows.from_lists(values, timestamp_ms=1)
-    cuts = list(rows.cuts(max_bytes, max_count, 1000))
+    cuts = list(rows.cuts(BatchLimits(max_bytes, max_count), 1000))
     assert [start for start, _, _ in cuts] == [0, *(stop for _, stop, _ in cuts[:-1])]
     assert cuts[-1][1] == len(values)
     for start, stop, size in cuts:
@@ -29,7 +30,7 @@ def test_cuts_cover_all_rows_within_the_limits(values: list[bytes], max_bytes: i
 def test_a_message_over_its_limit_is_refused():
     rows = Rows.from_lists([b"x" * 11], keys=[b"k" * 10], timestamp_ms=1)
     with pytest.raises(MessageTooLarge):
-        list(rows.cuts(100, 100, 20))
+        list(rows.cuts(BatchLimits(100, 100), 20))
 
 
 def test_keys_decide_and_null_keys_stick():

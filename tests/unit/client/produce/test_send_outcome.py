@@ -13,7 +13,7 @@ from quiver.model.errors import DiskFull, TopicNotFound
 
 def routed(outcome: SendOutcome, rows: Rows, count: int) -> Placement:
     found = Router("t", 0).route(rows, None, count, lambda number: False)
-    return Placement(batches_of(found, outcome, PLAIN_ROUTE, 100, 9.0), found.order)
+    return Placement(batches_of(found, [outcome], PLAIN_ROUTE, 100, 9.0), found.order)
 
 
 def settle(batch: Batch, base_offset: int) -> None:
@@ -25,7 +25,7 @@ def test_every_row_is_found_where_it_went(keys: list[bytes], count: int):
     outcome = SendOutcome("t")
     rows = Rows.from_lists([b"%d" % row for row in range(len(keys))], keys=keys, timestamp_ms=1)
     placement = routed(outcome, rows, count)
-    outcome.place(placement)
+    outcome.place(placement, 0, len(keys))
     assert sum(batch.size for batch in placement.batches) == 100
     for row in range(len(keys)):
         batch, place = placement.locate(row)
@@ -36,7 +36,7 @@ def test_a_batch_that_was_split_again_is_followed():
     outcome = SendOutcome("t")
     rows = Rows.from_lists([b"0", b"1", b"2"], keys=[b"a", b"b", b"c"], timestamp_ms=1)
     first = routed(outcome, rows, 1)
-    outcome.place(first)
+    outcome.place(first, 0, 3)
     outer = first.batches[0]
     outer.placement = routed(outcome, outer.open_rows(), 5)
     assert not outcome.is_known(1)
@@ -50,7 +50,7 @@ def test_a_batch_that_was_split_again_is_followed():
 def test_spans_name_the_first_error():
     outcome = SendOutcome("t")
     placement = routed(outcome, Rows.from_lists([b"0", b"1"], keys=[b"a", b"c"], timestamp_ms=1), 4)
-    outcome.place(placement)
+    outcome.place(placement, 0, 2)
     outcome.is_complete = True
     assert not outcome.is_settled
     settle(placement.batches[0], 3)
@@ -65,7 +65,7 @@ def test_spans_name_the_first_error():
 
 def test_what_never_became_a_batch_has_an_outcome_too():
     outcome = SendOutcome("t")
-    outcome.fail(TopicNotFound(topic="t"))
+    outcome.fail(TopicNotFound(topic="t"), 1)
     assert outcome.is_known(5)
     assert isinstance(outcome.result_of(5), TopicNotFound)
 
@@ -73,7 +73,7 @@ def test_what_never_became_a_batch_has_an_outcome_too():
 def test_callbacks_come_once_and_not_too_early():
     outcome, calls = SendOutcome("t"), []
     placement = routed(outcome, Rows.from_lists([b"0"], timestamp_ms=1), 1)
-    outcome.place(placement)
+    outcome.place(placement, 0, 1)
     outcome.when_known(lambda: outcome.is_known(0), lambda: calls.append(1))
     outcome.watchers.changed()
     assert calls == []

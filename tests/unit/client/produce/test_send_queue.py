@@ -23,7 +23,7 @@ _EMPTY_HEADER = FrameHeader(*([0] * 18))
 
 def make_batch(serial: int, count: int = 1) -> Batch:
     rows = Rows.from_lists([b"%d" % serial] * count, timestamp_ms=1)
-    batch = Batch(SendOutcome("t"), PLAIN_ROUTE, RoutedRows(0, rows, False), size=1, deadline=100.0)
+    batch = Batch([SendOutcome("t")], PLAIN_ROUTE, RoutedRows(0, rows, False), size=1, deadline=100.0)
     batch.serial = serial
     return batch
 

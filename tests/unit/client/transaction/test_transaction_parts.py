@@ -35,7 +35,7 @@ ME = (7, 3)
 def batch(count: int = 2, *, hashed: bool = True, partition: int = 0) -> Batch:
     rows = Rows.from_lists([b"x"] * count, timestamp_ms=1)
     part = RoutedRows(partition, rows, hashed)
-    return Batch(SendOutcome("t"), PLAIN_ROUTE, part, size=count, deadline=math.inf)
+    return Batch([SendOutcome("t")], PLAIN_ROUTE, part, size=count, deadline=math.inf)
 
 
 def in_flight_with(*batches: Batch) -> InFlightBatches:

@@ -6,10 +6,10 @@ from typing import Any
 
 from quiver.model.errors import DiskFull
 from quiver.model.limits import Limits
+from quiver.model.names import TopicPartition
 from quiver.model.queue import QueueSettings
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic import TopicConfig
-from quiver.model.topic_partition import TopicPartition
 from quiver.outbox.outbox import Move
 from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
 from quiver.queues.context import QueueContext

@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client.admin.delayed_list import DelayedList
-from quiver.model.delayed import DelayedMessage
 from quiver.model.errors import DelayedNotFound, InvalidRequest
 from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.names import check_name
+from quiver.model.schedule import DelayedMessage
 from quiver.protocol import delay_messages as messages
 
 

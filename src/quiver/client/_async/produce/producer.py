@@ -12,6 +12,7 @@ from quiver.client._async.connection.reconnecting import AsyncReconnectingConnec
 from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
 from quiver.client._async.produce.sender import AsyncSender
 from quiver.client._async.produce.topic_cache import AsyncTopicCache
+from quiver.client._backend_async import sleep
 from quiver.client.connection.fork import watch_forks
 from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.batches.unsettled import Unsettled
@@ -220,10 +221,17 @@ class AsyncProducer:
 
     async def _send_rows(self, rows: Rows, route: Route, outcome: SendOutcome) -> None:
         topic = await self._begin(route)
-        for start, stop, size in rows.cuts(*self._chunks.batch_limits(route), topic.max_message_bytes):
+        config, is_hashed = self._config, route.partition is None and rows.has_hashes
+        limits = (
+            config.gathering_limits(topic.partitions) if is_hashed else config.batch_limits(delayed=route.delayed)
+        )
+        for start, stop, size in rows.cuts(limits, topic.max_message_bytes):
             await self._make_room(size)
             self._chunks.add_rows(BulkRows(rows.slice(start, stop), route, outcome, size))
-            await self._sender.pump()
+            if self._sender.is_gathering:
+                await sleep(0)
+            else:
+                await self._sender.pump()
 
     def _complete(self, outcome: SendOutcome) -> None:
         outcome.is_complete = True

@@ -77,7 +77,7 @@ class AsyncSender:
             broker.new_backoff, idempotent=config.idempotent, is_transactional=config.is_transactional
         )
         router = Router(topic.name, int(broker.randomness.jitter() * 1_000_000))
-        self._router = BatchRouter(router, self._in_flight, unsettled)
+        self._router = BatchRouter(router, self._in_flight, unsettled, config)
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._backoff = broker.new_backoff()
@@ -93,6 +93,11 @@ class AsyncSender:
     @property
     def has_work(self) -> bool:
         return bool(self._chunks.ready) or self._in_flight.has_work
+
+    @property
+    def is_gathering(self) -> bool:
+        """So much is in flight that rows are not sent yet; the answers see to it."""
+        return self._in_flight.room <= 0
 
     async def pump(self, timeout: float | None = None) -> None:
         """Sends everything that may go now. Failures end up in futures and retries, not with the caller.
@@ -142,11 +147,14 @@ class AsyncSender:
         deadline = None if timeout is None else clock.monotonic() + timeout
         while not is_reached():
             waiter: Waiter[None] = Waiter()
-            self._unsettled.progress.add(waiter.set)
-            if is_reached():
-                return
-            self._ensure_task()
-            await waiter.wait(None if deadline is None else deadline - clock.monotonic())
+            end = self._unsettled.progress.add_until(is_reached, waiter.set)
+            try:
+                if is_reached():
+                    return
+                self._ensure_task()
+                await waiter.wait(None if deadline is None else deadline - clock.monotonic())
+            finally:
+                end()
 
     def close(self, error: QuiverError) -> None:
         """Fails whatever is not settled."""
@@ -248,10 +256,10 @@ class AsyncSender:
     async def _prepare(self, deadline: float) -> TopicInfo:
         """Makes batches of what is ready, and gets the identities they are sent under."""
         topic = await self._topic.get(_TOPIC_SECONDS, self._left(deadline))
-        ready = self._chunks.ready
-        while ready:
+        room, together_bytes = self._in_flight.room, self._config.gathering_limits(topic.partitions).size_bytes
+        while self._chunks.ready and room > 0:
             last_try = self._broker.clock.monotonic() + self._config.delivery_seconds
-            self._router.place(ready.popleft(), topic.partitions, last_try)
+            room -= self._router.place(self._chunks.take_ready(together_bytes), topic.partitions, last_try)
         if self._in_flight.can_be_rerouted:
             topic = await self._reroute(topic, deadline)
         if self._config.idempotent and not self._config.is_transactional:
@@ -333,7 +341,7 @@ class AsyncSender:
             self._refused(queue, batch, error_from_wire(answer.code, answer.message, answer.retryable))
         else:
             self._refused(queue, batch, answer if isinstance(answer, QuiverError) else unexpected(answer))
-        if self.has_work:
+        if self._in_flight.has_work or (self._chunks.ready and not self.is_gathering):
             self.wake()
 
     def _refused(self, queue: PartitionSendQueue, batch: Batch, error: QuiverError, *, was_sent: bool = True) -> None:
@@ -362,8 +370,7 @@ class AsyncSender:
         self._broker.log.retrying(f"sending to {self._topic.name}", error, attempt, wait_seconds)
 
     def _fail_everything(self, error: QuiverError, *, in_flight_too: bool = False) -> None:
-        ready = self._chunks.ready
-        while ready:
-            self._unsettled.fail_rows(ready.popleft(), error)
+        for pending in self._chunks.drain_ready():
+            self._unsettled.fail_rows(pending, error)
         for batch in self._in_flight.take_all(in_flight_too=in_flight_too or self.closed_by is not None):
             self._unsettled.settle(batch, error=error)

@@ -12,8 +12,8 @@ from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.size_option import size_option
 from quiver.model.errors import QuiverError, RequestTimeout, error_from_wire
 from quiver.model.limits import MIB, Limits
+from quiver.model.numbers import Size
 from quiver.model.position import parse_position
-from quiver.model.sizes import Size
 from quiver.model.times import Duration, parse_duration_ms, wait_seconds
 from quiver.protocol.messages import Failure, Fetch, Fetched, FetchPart, Response
 

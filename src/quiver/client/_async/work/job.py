@@ -11,8 +11,7 @@ from quiver.client.work.prefetch_buffer import PrefetchBuffer
 from quiver.client.work.reject import Reject
 from quiver.client.work.settlement import Decision
 from quiver.model.errors import LeaseLost, QuiverError
-from quiver.model.receipt import Receipt
-from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, Receipt
 from quiver.model.times import Duration, parse_duration_ms
 from quiver.records.read import OpenFrame
 

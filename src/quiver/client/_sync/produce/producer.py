@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import pyarrow as pa
 
+from quiver.client._backend_sync import sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
 from quiver.client._sync.produce.sender import Sender
@@ -215,10 +216,17 @@ class Producer:
 
     def _send_rows(self, rows: Rows, route: Route, outcome: SendOutcome) -> None:
         topic = self._begin(route)
-        for start, stop, size in rows.cuts(*self._chunks.batch_limits(route), topic.max_message_bytes):
+        config, is_hashed = self._config, route.partition is None and rows.has_hashes
+        limits = (
+            config.gathering_limits(topic.partitions) if is_hashed else config.batch_limits(delayed=route.delayed)
+        )
+        for start, stop, size in rows.cuts(limits, topic.max_message_bytes):
             self._make_room(size)
             self._chunks.add_rows(BulkRows(rows.slice(start, stop), route, outcome, size))
-            self._sender.pump()
+            if self._sender.is_gathering:
+                sleep(0)
+            else:
+                self._sender.pump()
 
     def _complete(self, outcome: SendOutcome) -> None:
         outcome.is_complete = True

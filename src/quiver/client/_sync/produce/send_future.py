@@ -77,10 +77,12 @@ def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Dura
         if outcome.pid != current_pid():
             raise ForkRefused(pid=outcome.pid)
         waiter: Waiter[None] = Waiter()
-        outcome.watchers.add(waiter.set)
-        if is_known():
-            return
+        end = outcome.watchers.add_until(is_known, waiter.set)
         try:
+            if is_known():
+                return
             waiter.wait(None if deadline is None else deadline - monotonic())
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
+        finally:
+            end()

@@ -34,7 +34,7 @@ class Batch:
         "is_head",
         "is_uncertain",
         "last_error",
-        "outcome",
+        "outcomes",
         "partition",
         "placement",
         "route",
@@ -45,8 +45,11 @@ class Batch:
         "size",
     )
 
-    def __init__(self, outcome: "SendOutcome", route: Route, part: RoutedRows, *, size: int, deadline: float) -> None:
-        self.outcome = outcome
+    def __init__(
+        self, outcomes: Sequence["SendOutcome"], route: Route, part: RoutedRows, *, size: int, deadline: float
+    ) -> None:
+        self.outcomes = outcomes
+        """Of those whose messages may be in it."""
         self.route = route
         self.partition = part.partition
         self.rows: Rows | None = part.rows
@@ -118,7 +121,9 @@ class Batch:
         self.rows = self.frame = None
 
 
-def batches_of(routed: Routed, outcome: "SendOutcome", route: Route, size: int, deadline: float) -> list[Batch]:
+def batches_of(
+    routed: Routed, outcomes: Sequence["SendOutcome"], route: Route, size: int, deadline: float
+) -> list[Batch]:
     """One batch per part; the size is shared out by count, and the sum stays exact."""
     total = sum(len(part.rows) for part in routed.parts)
     batches: list[Batch] = []
@@ -126,5 +131,5 @@ def batches_of(routed: Routed, outcome: "SendOutcome", route: Route, size: int, 
     for part in routed.parts:
         share = size * len(part.rows) // total if len(batches) < len(routed.parts) - 1 else left
         left -= share
-        batches.append(Batch(outcome, route, part, size=share, deadline=deadline))
+        batches.append(Batch(outcomes, route, part, size=share, deadline=deadline))
     return batches

@@ -8,26 +8,48 @@ from quiver.client.produce.batches.routing import Router
 from quiver.client.produce.batches.send_outcome import Placement
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.chunk import PendingRows
+from quiver.client.produce.options import ProducerConfig
+from quiver.client.produce.rows import Rows
 from quiver.model.errors import QuiverError
 
 
 class BatchRouter:
-    def __init__(self, router: Router, in_flight: InFlightBatches, unsettled: Unsettled) -> None:
+    def __init__(
+        self, router: Router, in_flight: InFlightBatches, unsettled: Unsettled, config: ProducerConfig
+    ) -> None:
         self._router = router
         self._in_flight = in_flight
         self._unsettled = unsettled
+        self._config = config
 
-    def place(self, pending: PendingRows, partition_count: int, deadline: float) -> None:
-        """Enqueues the batches of rows, or fails the rows."""
-        outcome, route = pending.outcome, pending.route
+    def place(self, together: Sequence[PendingRows], partition_count: int, deadline: float) -> int:
+        """Splits rows of one route together and enqueues their batches, or fails them; returns how many batches."""
+        opened = [(pending, rows) for pending in together if (rows := self._open(pending)) is not None]
+        if not opened:
+            return 0
+        route, outcomes = opened[0][0].route, list(dict.fromkeys(pending.outcome for pending, _ in opened))
+        limits = self._config.batch_limits(delayed=route.delayed)
         try:
-            routed = self._router.route(pending.rows(), route.partition, partition_count, self._in_flight.is_failing)
+            joined = Rows.joined([rows for _, rows in opened])
+            routed = self._router.route(joined, route.partition, partition_count, self._in_flight.is_failing, limits)
+        except QuiverError as error:
+            for pending, _ in opened:
+                self._unsettled.fail_rows(pending, error)
+            return 0
+        batches = batches_of(routed, outcomes, route, sum(pending.size for pending, _ in opened), deadline)
+        placement, start = Placement(batches, routed.order), 0
+        for pending, rows in opened:
+            pending.outcome.place(placement, start, start + len(rows))
+            start += len(rows)
+        self._enqueue(batches, len(opened))
+        return len(batches)
+
+    def _open(self, pending: PendingRows) -> Rows | None:
+        try:
+            return pending.rows()
         except QuiverError as error:
             self._unsettled.fail_rows(pending, error)
-            return
-        batches = batches_of(routed, outcome, route, pending.size, deadline)
-        outcome.place(Placement(batches, routed.order))
-        self._enqueue(batches)
+            return None
 
     def place_again(self, batch: Batch, partition_count: int) -> None:
         """Routes a batch by another number of partitions, or fails it."""
@@ -37,12 +59,12 @@ class BatchRouter:
         except QuiverError as error:
             self._unsettled.settle(batch, error=error)
             return
-        batches = batches_of(routed, batch.outcome, route, batch.size, batch.deadline)
+        batches = batches_of(routed, batch.outcomes, route, batch.size, batch.deadline)
         batch.placement = Placement(batches, routed.order)
         batch.release()
-        self._enqueue(batches)
+        self._enqueue(batches, 1)
 
-    def _enqueue(self, batches: Sequence[Batch]) -> None:
-        """Adds the batches of rows, or of a batch, that were counted as one."""
-        self._unsettled.add(0, len(batches) - 1)
+    def _enqueue(self, batches: Sequence[Batch], counted: int) -> None:
+        """Adds the batches of what was counted as so many."""
+        self._unsettled.add(0, len(batches) - counted)
         self._in_flight.enqueue(batches)

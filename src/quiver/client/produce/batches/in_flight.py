@@ -3,6 +3,7 @@
 Pure but for a mutex.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 
@@ -17,10 +18,13 @@ from quiver.model.errors import (
     TopicNotFound,
     UnknownProducer,
 )
+from quiver.structures.ordered_set import OrderedSet
 from quiver.system.backoff import Backoff
 
 _WRITE_BYTES = 4 * 1024 * 1024
 _WRITE_BATCHES = 256
+ENOUGH_IN_FLIGHT = 256
+"""Enough to keep a broker busy: meanwhile rows gather, so that there are fewer frames and larger ones."""
 NO_IDENTITY = (-1, -1)
 
 InFlightBatch = tuple[PartitionSendQueue, Batch]
@@ -38,7 +42,10 @@ class InFlightBatches:
         self._queues: dict[SendQueueKey, PartitionSendQueue] = {}
         self._busy: dict[SendQueueKey, PartitionSendQueue] = {}
         """Queues with something to send."""
-        self._in_flight_count = 0
+        self._in_flight: OrderedSet[Batch] = OrderedSet()
+        """In the order in which they were sent."""
+        self._next_deadline = math.inf
+        """Not after that of any batch that waits."""
         self._misplaced: list[Batch] = []
         """Refused because the topic has changed; to be routed again once nothing is in flight."""
         self._serial = 0
@@ -53,8 +60,13 @@ class InFlightBatches:
         return not any(queue.waiting and not queue.is_failing for queue in list(self._busy.values()))
 
     @property
+    def room(self) -> int:
+        """How many batches may be added before it is enough."""
+        return ENOUGH_IN_FLIGHT - len(self._in_flight)
+
+    @property
     def can_be_rerouted(self) -> bool:
-        return bool(self._misplaced) and not self._in_flight_count
+        return bool(self._misplaced) and not self._in_flight
 
     def is_failing(self, partition: int) -> bool:
         queues = (self._queues.get((partition, is_delayed)) for is_delayed in (False, True))
@@ -72,6 +84,7 @@ class InFlightBatches:
                 batch.serial = self._serial
                 queue.waiting.append(batch)
                 self._busy[batch.queue_key] = queue
+                self._next_deadline = min(self._next_deadline, batch.deadline)
 
     def take(self, now: float, identity: tuple[int, int]) -> list[InFlightBatch]:
         """What to send in the next write, now in flight. New queues begin under `identity`."""
@@ -81,6 +94,8 @@ class InFlightBatches:
             if self._misplaced:
                 return []
             for queue in list(self._busy.values()):
+                if size >= _WRITE_BYTES or len(batches) >= _WRITE_BATCHES:
+                    break
                 if queue.identity == NO_IDENTITY:
                     queue.identity = identity
                 while size < _WRITE_BYTES and len(batches) < _WRITE_BATCHES:
@@ -88,10 +103,10 @@ class InFlightBatches:
                     if batch is None:
                         break
                     batches.append((queue, batch))
+                    self._in_flight.add(batch)
                     size += batch.size
                 if not queue.waiting and not queue.returned:
                     del self._busy[queue.key]
-            self._in_flight_count += len(batches)
         return batches
 
     def acked(self, queue: PartitionSendQueue, batch: Batch) -> bool:
@@ -100,7 +115,7 @@ class InFlightBatches:
             if batch not in queue.in_flight:
                 return False
             queue.acked(batch)
-            self._in_flight_count -= 1
+            self._in_flight.discard(batch)
             return True
 
     def refused(
@@ -117,7 +132,8 @@ class InFlightBatches:
         with self._mutex:
             if batch not in queue.in_flight:  # given up meanwhile
                 return False
-            self._in_flight_count -= 1
+            self._in_flight.discard(batch)
+            self._next_deadline = min(self._next_deadline, batch.deadline)
             if isinstance(error, OutOfSequence | UnknownProducer) and self._can_wait(batch, error):
                 queue.out_of_sequence(batch)
             elif isinstance(error, StalePartitionCount | TopicNotFound):
@@ -167,13 +183,15 @@ class InFlightBatches:
 
     def expire(self, now: float) -> list[Batch]:
         """Takes out what is past its deadline and not in flight."""
-        if not self.has_work:
+        if now < self._next_deadline:
             return []
         with self._mutex:
             late = [batch for queue in self._busy.values() for batch in queue.expired(now)]
             self._busy = {key: queue for key, queue in self._busy.items() if queue.waiting or queue.returned}
             late += [batch for batch in self._misplaced if batch.deadline <= now]
             self._misplaced = [batch for batch in self._misplaced if batch.deadline > now]
+            left = [batch for queue in self._busy.values() for batch in (*queue.waiting, *queue.returned)]
+            self._next_deadline = min((batch.deadline for batch in (*left, *self._misplaced)), default=math.inf)
         return late
 
     def note_error(self, error: QuiverError) -> None:
@@ -189,10 +207,9 @@ class InFlightBatches:
         return min(times, default=None)
 
     def is_unanswered_since(self, limit: float) -> bool:
-        if not self._in_flight_count:
-            return False
         with self._mutex:
-            return any(batch.sent_at < limit for queue in self._queues.values() for batch in queue.in_flight)
+            oldest = next(iter(self._in_flight), None)
+        return oldest is not None and oldest.sent_at < limit
 
     def begin_transaction(self) -> None:
         """Sequences begin at 0 in every queue; nothing is on its way."""
@@ -208,8 +225,9 @@ class InFlightBatches:
                 batches += queue.withdraw(hashed_only=False)
                 if in_flight_too:
                     batches += queue.in_flight
-                    self._in_flight_count -= len(queue.in_flight)
                     queue.in_flight.clear()
+            if in_flight_too:
+                self._in_flight.clear()
             self._busy.clear()
         return batches
 

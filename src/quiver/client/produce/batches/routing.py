@@ -5,8 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from quiver.client.produce.rows import Indices, Rows
+from quiver.client.produce.options import BatchLimits
+from quiver.client.produce.rows import Indices, Rows, runs_within
 from quiver.model.errors import PartitionNotFound
+
+NO_LIMITS = BatchLimits(2**63 - 1, 2**63 - 1)
 
 
 class RoutedRows(NamedTuple):
@@ -22,13 +25,31 @@ class Routed(NamedTuple):
     """How the rows were reordered to lie in the parts, one part after the other; None when they were not."""
 
 
+def _cut(partition: int, rows: Rows, limits: BatchLimits) -> list[RoutedRows]:
+    """The rows of a partition as parts that are within limits."""
+    if rows.size_bytes <= limits.size_bytes and len(rows) <= limits.messages:
+        return [RoutedRows(partition, rows, True)]
+    runs = runs_within(np.cumsum(rows.sizes()), limits)
+    return [RoutedRows(partition, rows.slice(start, stop), True) for start, stop, _ in runs]
+
+
 class Router:
     def __init__(self, topic: str, start: int) -> None:
         self._topic = topic
         self._next = start
 
-    def route(self, rows: Rows, chosen: int | None, count: int, is_failing: Callable[[int], bool]) -> Routed:
-        """Messages without key and id stay together and go to the next partition that takes messages."""
+    def route(
+        self,
+        rows: Rows,
+        chosen: int | None,
+        count: int,
+        is_failing: Callable[[int], bool],
+        limits: BatchLimits = NO_LIMITS,
+    ) -> Routed:
+        """Messages without key and id stay together and go to the next partition that takes messages.
+
+        What goes by key may be more than a batch holds, and is cut where that is so for a partition.
+        """
         if chosen is not None:
             if not 0 <= chosen < count:
                 raise PartitionNotFound(topic=self._topic, count=count, partition=chosen)
@@ -40,16 +61,20 @@ class Router:
         counts = np.bincount(partitions, minlength=count)
         used = np.flatnonzero(counts)
         if len(used) == 1:
-            return Routed([RoutedRows(int(used[0]), rows, True)], None)
+            return Routed(_cut(int(used[0]), rows, limits), None)
         # numpy sorts small integers by radix
         order = np.argsort(partitions.astype(np.int16) if count <= 2**15 else partitions, kind="stable")
         sorted_rows = rows.take(order)
+        is_much = rows.size_bytes > limits.size_bytes or len(rows) > limits.messages
         parts: list[RoutedRows] = []
         start = 0
-        for partition in used.tolist():
-            stop = start + int(counts[partition])
-            parts.append(RoutedRows(partition, sorted_rows.slice(start, stop), True))
-            start = stop
+        for partition, part_count in zip(used.tolist(), counts[used].tolist(), strict=True):
+            part = sorted_rows.slice(start, start + part_count)
+            if is_much:
+                parts += _cut(partition, part, limits)
+            else:
+                parts.append(RoutedRows(partition, part, True))
+            start += part_count
         return Routed(parts, order)
 
     def _next_partition(self, count: int, is_failing: Callable[[int], bool]) -> int:

@@ -4,6 +4,7 @@ import copy
 import threading
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,28 @@ from quiver.client.produce.published import (
 )
 from quiver.client.produce.rows import Indices
 from quiver.model.errors import QuiverError
+
+
+class Piece(NamedTuple):
+    """Rows of a batch, from `start` to below `stop`."""
+
+    batch: Batch
+    start: int
+    stop: int
+
+    @property
+    def is_settled(self) -> bool:
+        if self.batch.placement is None:
+            return self.batch.is_settled
+        return all(leaf.batch.is_settled for leaf in self.leaves())
+
+    def leaves(self) -> "Iterator[Piece]":
+        """Where they are now: a batch may have been routed again."""
+        if self.batch.placement is None:
+            yield self
+            return
+        for piece in self.batch.placement.pieces(self.start, self.stop):
+            yield from piece.leaves()
 
 
 class Placement:
@@ -49,38 +72,76 @@ class Placement:
         batch, place = self.batches[number], row - self.starts[number]
         return (batch, place) if batch.placement is None else batch.placement.locate(place)
 
-    def leaves(self) -> Iterator[Batch]:
-        for batch in self.batches:
-            if batch.placement is None:
-                yield batch
-            else:
-                yield from batch.placement.leaves()
+    def pieces(self, start: int, stop: int) -> Iterator[Piece]:
+        """Where the rows from `start` to below `stop` are, as they were first put into batches."""
+        is_all = start == 0 and stop == self.starts[-1]
+        for batch, first in zip(self.batches, self.starts, strict=False):
+            if is_all:
+                low, high = 0, batch.count
+            elif self.order is None:
+                low, high = max(start - first, 0), min(stop - first, batch.count)
+            else:  # rows of a batch are in the order they came in
+                found = self.order[first : first + batch.count].searchsorted((start, stop))
+                low, high = int(found[0]), int(found[1])
+            if low < high:
+                yield Piece(batch, low, high)
+
+
+class PlacedRows(NamedTuple):
+    """Rows from `start` to below `stop` of a placement, which may have rows of others too."""
+
+    placement: Placement
+    start: int
+    stop: int
+
+    def locate(self, row: int) -> tuple[Batch, int]:
+        return self.placement.locate(self.start + row)
 
 
 class SendOutcome:
     """What became of a set of messages, for those who hold its futures."""
 
-    __slots__ = ("count", "error", "error_seen", "is_complete", "pid", "placements", "topic", "watchers")
+    __slots__ = (
+        "_first_open",
+        "_pieces",
+        "_placed_count",
+        "count",
+        "error",
+        "error_seen",
+        "is_complete",
+        "pid",
+        "placements",
+        "topic",
+        "watchers",
+    )
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        self.placements: list[Placement] = []
+        self.placements: list[PlacedRows] = []
         self.error: QuiverError | None = None
         """Why messages never got as far as a batch."""
         self.error_seen = False
         self.is_complete = False
-        """No further placement will come."""
+        """No further messages will come."""
         self.count = 0
+        """Messages that came as a whole."""
+        self._placed_count = 0
+        self._pieces: list[Piece] | None = None
+        """Of everything, once it is placed."""
+        self._first_open = 0
+        """The pieces before this one are settled."""
         self.pid = current_pid()
         """Whose messages they are: a forked child is never told of their outcome."""
         self.watchers = Watchers()
 
-    def place(self, placement: Placement) -> None:
-        self.placements.append(placement)
-        self.count += placement.starts[-1]
+    def place(self, placement: Placement, start: int, stop: int) -> None:
+        self.placements.append(PlacedRows(placement, start, stop))
+        self._placed_count += stop - start
 
-    def fail(self, error: QuiverError) -> None:
+    def fail(self, error: QuiverError, count: int) -> None:
+        """So many messages were not placed."""
         self.error = error
+        self._placed_count += count
         self.is_complete = True
         self.watchers.changed()
 
@@ -112,19 +173,28 @@ class SendOutcome:
     @property
     def is_settled(self) -> bool:
         """Whether everything has an outcome."""
-        return self.is_complete and all(batch.is_settled for batch in self._leaves())
+        if not self.is_complete or self._placed_count < self.count:
+            return False
+        if self._pieces is None:
+            self._pieces = list(self._all_pieces())
+        pieces, number = self._pieces, self._first_open
+        while number < len(pieces) and pieces[number].is_settled:
+            number += 1
+        self._first_open = number
+        return number == len(pieces)
 
     def spans(self) -> list[Span] | QuiverError:
         """Where everything went, or the first error; for a settled outcome."""
         found: list[Span] = []
         error = self.error
         self.error_seen = True
-        for batch in self._leaves():
-            if batch.error is not None:
-                batch.error_seen = True
-                error = error or batch.error
-            elif batch.base_offset is not None:
-                found += _spans(self.topic, batch, batch.base_offset)
+        for piece in self._all_pieces():
+            for batch, start, stop in piece.leaves():
+                if batch.error is not None:
+                    batch.error_seen = True
+                    error = error or batch.error
+                elif batch.base_offset is not None:
+                    found += _spans(self.topic, batch, start, stop, batch.base_offset)
         return found if error is None else error
 
     def when_known(self, is_known: Callable[[], bool], then: Callable[[], object]) -> None:
@@ -141,19 +211,21 @@ class SendOutcome:
 
         look()
 
-    def _leaves(self) -> Iterator[Batch]:
-        for placement in self.placements:
-            yield from placement.leaves()
+    def _all_pieces(self) -> Iterator[Piece]:
+        for placement, start, stop in self.placements:
+            yield from placement.pieces(start, stop)
 
 
-def _spans(topic: str, batch: Batch, base_offset: int) -> Iterator[Span]:
-    """In the order of the messages; those that were published before have spans of their own."""
+def _spans(topic: str, batch: Batch, first: int, end: int, base_offset: int) -> Iterator[Span]:
+    """Of the rows from `first` to below `end`, in their order; what was published before has spans of its own."""
     kind: type[Span] = SpanLater if batch.route.delayed else Span
+    if base_offset >= 0:  # it is not known with acks `none`
+        base_offset += first - bisect_left(batch.duplicate_rows, first)
     if not batch.duplicates:
-        yield kind(topic, batch.partition, base_offset, batch.count)
+        yield kind(topic, batch.partition, base_offset, end - first)
         return
     places: list[tuple[type[Span], int]] = []
-    for row in range(batch.count):
+    for row in range(first, end):
         if row in batch.duplicates:
             offset, is_delayed = batch.duplicates[row]
             places.append((SpanScheduledBefore if is_delayed else SpanBefore, offset))

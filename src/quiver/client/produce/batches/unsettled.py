@@ -37,13 +37,14 @@ class Unsettled:
         batch.release()
         if error is not None:
             self._remember(batch)
-        batch.outcome.watchers.changed()
+        for outcome in batch.outcomes:
+            outcome.watchers.changed()
         self.add(-batch.size, -1)
 
     def fail_rows(self, pending: PendingRows, error: QuiverError) -> None:
         """Messages failed that did not get as far as a batch."""
         self._remember(pending.outcome)
-        pending.outcome.fail(error)
+        pending.outcome.fail(error, pending.count)
         self.add(-pending.size, -1)
 
     def raise_unseen(self) -> None:

@@ -23,6 +23,25 @@ class Watchers:
         with self._mutex:
             self._waiting.append(watcher)
 
+    def add_until(self, is_reached: Callable[[], bool], watcher: Callable[[], object]) -> Callable[[], None]:
+        """Calls the watcher at the first change after which `is_reached`; the result ends that."""
+        is_over = False
+
+        def look() -> None:
+            if is_over:
+                return
+            if is_reached():
+                watcher()
+            else:
+                self.add(look)
+
+        def end() -> None:
+            nonlocal is_over
+            is_over = True
+
+        self.add(look)
+        return end
+
     def changed(self) -> None:
         if not self._waiting:
             return

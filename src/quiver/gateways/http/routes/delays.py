@@ -9,11 +9,11 @@ from msgspec import UNSET, Meta, UnsetType
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.model.delayed import DelayedMessage, DelayedStatus
 from quiver.model.errors import DelayedNotFound, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
 from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import NAMES
+from quiver.model.schedule import DelayedMessage, DelayedStatus
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest
-from quiver.model.topic_partition import TopicPartition
+from quiver.model.names import TopicPartition
 from quiver.protocol.group_messages import (
     AlterGroup,
     AssignedPart,

@@ -6,8 +6,7 @@ from typing import Any, get_args
 from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
-from quiver.model.queue import Ordering
-from quiver.model.receive import ReceiveRequest
+from quiver.model.queue import Ordering, ReceiveRequest
 from quiver.protocol.message import Message
 from quiver.protocol.queue_messages import (
     DescribeQueues,

@@ -11,7 +11,7 @@ from quiver.client._async.work.job import AsyncJob
 from quiver.model.errors import MessageTimeout
 from quiver.model.priority import PriorityLevel
 from quiver.model.queue import Ordering
-from quiver.model.receipt import parse_receipt
+from quiver.model.settlement import parse_receipt
 from quiver.model.topic import Durability
 from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History, Violation

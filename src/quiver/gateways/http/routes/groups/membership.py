@@ -36,10 +36,9 @@ from quiver.model.errors import (
     MemberNotFound,
     TopicNotFound,
 )
-from quiver.model.names import check_name
+from quiver.model.names import TopicPartition, check_name
 from quiver.model.position import EARLIEST, parse_position
 from quiver.model.times import parse_duration_ms
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.member import Subscription
 from quiver.streams.membership import Protocol
 

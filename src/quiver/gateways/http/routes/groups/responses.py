@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from quiver.model.names import TopicPartition
 from quiver.model.times import format_time
-from quiver.model.topic_partition import TopicPartition
 from quiver.streams.assignors import AssignorName
 from quiver.streams.member import MemberState
 from quiver.streams.membership import GroupStateName, Protocol

@@ -9,7 +9,8 @@ from msgspec import Meta
 from quiver.gateways.http.field_notes import DURATION, PRIORITY, note
 from quiver.gateways.http.media import Media
 from quiver.model.errors import InvalidRequest
-from quiver.model.message import MAX_ID_BYTES, NewMessage, check_message_id
+from quiver.model.limits import MESSAGE_ID_BYTES
+from quiver.model.message import NewMessage, check_message_id
 from quiver.model.priority import NAMES, Priority, parse_priority
 from quiver.model.times import parse_duration_ms, parse_time_ms
 
@@ -44,7 +45,7 @@ class MessageToPublish(msgspec.Struct, kw_only=True):
         note(
             "A second message with the same id within dedup_window is not stored.",
             minLength=1,
-            maxLength=MAX_ID_BYTES,
+            maxLength=MESSAGE_ID_BYTES,
         ),
     ] = None
     delay: Annotated[Duration, Meta(description="The message enters the topic this much later.")] = None

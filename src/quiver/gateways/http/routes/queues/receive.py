@@ -26,7 +26,7 @@ from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.model.priority import parse_priority
 from quiver.model.queue import QUEUE_SETTINGS, Ordering
-from quiver.model.receive import ReceiveRequest as QueueRequest
+from quiver.model.queue import ReceiveRequest as QueueRequest
 from quiver.model.times import parse_duration_ms
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from quiver.gateways.http.routes.messages.message import MessageResponse, show_content, shown_time
 from quiver.model.message import StoredMessage
 from quiver.model.priority import NAMES, Priority
-from quiver.model.receipt import Receipt
+from quiver.model.settlement import Receipt
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame
 

@@ -19,9 +19,8 @@ from quiver.model.errors import (
     RequestTooLarge,
     SettleInOrder,
 )
-from quiver.model.limits import RECEIPTS_AT_ONCE
-from quiver.model.receipt import Receipt, parse_receipt
-from quiver.model.settlement import ACK, EXTEND, MAX_DELAY_MS, NACK, REJECT
+from quiver.model.limits import LONGEST_SETTLE_DELAY_MS, RECEIPTS_AT_ONCE
+from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, Receipt, parse_receipt
 from quiver.model.times import format_time, parse_duration_ms
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ def _parsed(text: str) -> Receipt | InvalidReceipt:
 
 def _bounded_ms(value: object, what: str) -> int:
     parsed = parse_duration_ms(value, what)
-    if parsed > MAX_DELAY_MS:
+    if parsed > LONGEST_SETTLE_DELAY_MS:
         raise InvalidRequest(problem=f"{what} {value!r} is over ten years")
     return parsed
 

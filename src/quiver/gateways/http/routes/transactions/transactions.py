@@ -41,7 +41,7 @@ from quiver.model.errors import (
 )
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
-from quiver.model.receipt import parse_receipt
+from quiver.model.settlement import parse_receipt
 from quiver.model.transaction import DEFAULT_TIMEOUT_MS, CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 
 if TYPE_CHECKING:
