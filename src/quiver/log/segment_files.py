@@ -29,6 +29,10 @@ class SegmentFiles:
         self._view = view
         self._root = root
         self._sync_turn = Lock()
+        self._tail_lock = Lock()
+        """For `synced_tail` and `_cuts`; held for a few instructions."""
+        self._cuts = 0
+        """How often frames were cut off: a tail from before says nothing about those that follow."""
 
     def publish(self, segments: tuple[Segment, ...], tail: Tail, *, synced: bool) -> None:
         """Shows readers a new state of the log. `synced`: everything up to the tail is on disk."""
@@ -39,7 +43,14 @@ class SegmentFiles:
             view.segments = segments
         view.tail = tail
         if synced:
-            self.synced_tail = tail
+            with self._tail_lock:
+                self.synced_tail = tail
+
+    def publish_cut(self, segments: tuple[Segment, ...], tail: Tail) -> None:
+        """As `publish`, with an end that is lower than before. All that was appended is synced."""
+        with self._tail_lock:
+            self._cuts += 1
+        self.publish(segments, tail, synced=True)
 
     def fail(self, problem: str) -> None:
         """Takes the log offline for writes, for good."""
@@ -53,28 +64,28 @@ class SegmentFiles:
 
     def sync(self) -> None:
         """Returns when everything appended so far is on disk."""
-        tail = self._view.tail
-        self.check_writable()
-        if tail.segment is None or self.synced_tail.end_offset >= tail.end_offset:
-            return
-        self.sync_segment(tail.segment)
-        if self.synced_tail.end_offset < tail.end_offset:
-            self.synced_tail = tail
+        if self.synced_tail.end_offset < self._view.tail.end_offset:
+            self.sync_written()
+        else:
+            self.check_writable()
 
     def sync_written(self) -> None:
         """Like `sync`; it also syncs what was written and is not published yet."""
-        tail = self._view.tail
+        cuts, tail = self._cuts, self._view.tail
         self.check_writable()
-        if tail.segment is not None:
-            self.sync_segment(tail.segment)
-            if self.synced_tail.end_offset < tail.end_offset:
+        if tail.segment is None:
+            return
+        self.sync_segment(tail.segment)
+        with self._tail_lock:
+            if self._cuts == cuts and self.synced_tail.end_offset < tail.end_offset:
                 self.synced_tail = tail
 
     def sync_segment(self, segment: Segment) -> None:
         """Syncs a file. A failure is final: the kernel may have dropped the pages, so a second try would prove
         nothing.
 
-        One at a time, because the kernel reports a failure only once, and the next sync must know of it.
+        One at a time, because the kernel reports a failure only once: whoever syncs next must know of it. A file that
+        was let go meanwhile needs no sync: it was synced before, or removed.
         """
         with self._sync_turn:
             self.check_writable()
@@ -86,6 +97,8 @@ class SegmentFiles:
                 finally:
                     self.open_files.unpin(segment.file)
             except OSError as error:
+                if segment.file.doomed and isinstance(error, FileNotFoundError):
+                    return
                 self.fail(f"a sync failed ({error.strerror}); what was written before it may be lost")
             self.check_writable()
 

@@ -171,7 +171,7 @@ class SegmentLog:
             last_epoch=last.header.leader_epoch if last else -1,
             frames_end=last.header.next_offset if last else min(offset, view.tail.frames_end),
         )
-        self.files.publish(kept, tail, synced=True)
+        self.files.publish_cut(kept, tail)
         view.forget_positions()
         view.damage = [damage for damage in view.damage if damage.first_offset < offset]
         if kept:

@@ -14,7 +14,7 @@ HERE, THERE = TopicPartition(1, 0), TopicPartition(1, 1)
 
 
 class Due:
-    """Has something due at a time, once."""
+    """Has something due at a time."""
 
     def __init__(self, at_ms: int | None) -> None:
         self.at_ms = at_ms
@@ -22,6 +22,8 @@ class Due:
         self.gate = asyncio.Event()
         self.gate.set()
         self.running = 0
+        self.next_ms: int | None = None
+        """When something is due after this delivery."""
 
     def next_time_ms(self) -> int | None:
         return self.at_ms
@@ -31,7 +33,7 @@ class Due:
         self.running += 1
         await self.gate.wait()
         self.running -= 1
-        self.at_ms = None
+        self.at_ms, self.next_ms = self.next_ms, None
         self.delivered.set()
 
 
@@ -80,12 +82,11 @@ async def test_what_falls_due_while_a_partition_delivers_is_delivered_after_that
     due_clock.add(HERE, due)
     while not due.running:
         await asyncio.sleep(0)
+    due.next_ms = START_MS
     due_clock.note(HERE)
     due.gate.set()
     await arrives(due)
     due.delivered.clear()
-    due.at_ms = START_MS
-    due_clock.note(HERE)
     await arrives(due)
 
 

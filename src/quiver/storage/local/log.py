@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from quiver.log.files.write_error import storage_error
 from quiver.log.segment.damage import Damage
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_appender import AppendPlan, Run, SegmentLimits
@@ -303,12 +304,21 @@ class LocalLog:
                 memory.compaction.cut(offset)
             else:
                 await writes.run(self._compaction.cut, offset)
-                if self._in_wal[1] is not None:
-                    await writes.run(self._disk.files.sync)
-                    await self._resources.wal.forget(self.log_id)
+                await self._leave_wal()
                 await writes.run(self._disk.truncate, offset)
                 self._tiers.memory = None
             self._memory_snapshots.remove_above(offset)
+
+    async def _leave_wal(self) -> None:
+        """Nothing that is in the write-ahead log is redone after this: the segments have it, synced.
+
+        Always, since the log may have been closed and opened again after it was added.
+        """
+        await self._resources.writes.run(self._disk.files.sync)
+        try:
+            await self._resources.wal.forget(self.log_id)
+        except OSError as error:
+            raise storage_error(self.log_id, error) from error
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:

@@ -11,7 +11,7 @@ from quiver.log.files.write_error import storage_error
 from quiver.log.recovery.epoch_file import EPOCHS
 from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
-from quiver.model.errors import Closed, DataDirectoryInUse
+from quiver.model.errors import Closed, DataDirectoryInUse, PartitionOffline
 from quiver.model.names import StartEpoch
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.log import LocalLog, segment_limits
@@ -89,8 +89,8 @@ class LocalStorage:
         return found
 
     def _open_logs(self) -> list[LocalLog]:
-        """Those that are not closed; the others are let go."""
-        for log_id in [log_id for log_id, log in self._logs.items() if log.is_released]:
+        """Those that are not closed, and those that failed; the others are let go."""
+        for log_id in [log_id for log_id, log in self._logs.items() if log.is_released and log.failure is None]:
             del self._logs[log_id]
         return list(self._logs.values())
 
@@ -134,6 +134,9 @@ class LocalStorage:
         check_log_id(log_id)
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             log = self._logs.get(log_id)
+            if log is not None and log.is_released and log.failure is not None:
+                # The write-ahead log may have what its segment lost, and is redone at a start only.
+                raise PartitionOffline(partition=log_id, problem=log.failure)
             if log is None or log.is_released:
                 disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
                 log = self._logs[log_id] = LocalLog(disk, options, self.resources)
@@ -160,7 +163,9 @@ class LocalStorage:
             if (log := self._logs.get(log_id)) is not None:
                 await log.discard()
                 self._logs.pop(log_id, None)
-        await self.resources.wal.forget(directory)
+        # Without it nothing is wrong: logs without files are not redone, and ids are never used again.
+        with contextlib.suppress(OSError):
+            await self.resources.wal.forget(directory)
         path = self._logs_path / directory
         names = await self.resources.background.run(self._files.names, path)
         chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
@@ -226,8 +231,7 @@ class LocalStorage:
         await self.resources.flusher.stop()
         problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
         if self._lock_fd >= 0 and self._is_redone:  # otherwise it belongs to another process, or to the next start
-            all_synced = not problems and all(log.failure is None for log in self._logs.values())
-            await self.resources.wal.close(all_synced=all_synced)
+            await self.resources.wal.close()
         for threads in self.resources.threads():
             threads.close()
         if self._lock_fd >= 0:

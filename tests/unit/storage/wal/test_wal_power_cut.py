@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quiver.model.errors import PartitionOffline
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
 from quiver.storage.local.log import LocalLog
@@ -66,6 +67,7 @@ class Story:
         self.storage = LocalStorage(root, SETTINGS, LocalSystem(files=self.files))
         self.models: dict[str, Model] = {f"topics/{number}/0": Model() for number in range(1, 6)}
         self.logs: dict[str, LocalLog] = {}
+        self.last_topic = len(self.models)
 
     async def run(self) -> None:
         await self.storage.open()
@@ -91,9 +93,7 @@ class Story:
             self.logs[log_id] = await self.storage.open_log(log_id, OPTIONS)
             self._all_sure(model)
         elif what == 4:
-            await self.storage.delete_logs(log_id.rpartition("/")[0])
-            self.models[log_id] = Model()
-            self.logs[log_id] = await self.storage.open_log(log_id, OPTIONS)
+            await self._delete(log_id)
         else:
             await self._append(log, model)
 
@@ -112,9 +112,23 @@ class Story:
         if sync:
             self._all_sure(model)
 
+    async def _delete(self, log_id: str) -> None:
+        """Another topic follows: ids of topics are never used again."""
+        await self.storage.delete_logs(log_id.rpartition("/")[0])
+        del self.models[log_id], self.logs[log_id]
+        self.last_topic += 1
+        new_id = f"topics/{self.last_topic}/0"
+        self.models[new_id] = Model()
+        self.logs[new_id] = await self.storage.open_log(new_id, OPTIONS)
+
     async def _truncate(self, log: LocalLog, model: Model) -> None:
         kept = self.chance.randrange(len(model.sure) + len(model.unsure) + 1)
-        await log.truncate(log.start_offset + kept)
+        while True:
+            try:
+                await log.truncate(log.start_offset + kept)
+                break
+            except PartitionOffline:
+                assert self.files.is_flaky, "the write-ahead log could not be written: nothing is cut"
         model.sure = (model.sure + model.unsure)[:kept]
         model.unsure = []
         model.end_offset = log.end_offset

@@ -55,12 +55,16 @@ class WalFiles:
         self._number = number
 
     def retire(self, number: int) -> None:
-        """Nothing in a file is needed any more: it is kept for the next one, or removed."""
+        """Nothing in a file is needed any more: it is kept for the next one, or removed.
+
+        Durably: it must not come back after a later file that said to forget some of its records.
+        """
         names, path = self._files.names(self._directory), self._path(number)
         if _SPARE in names:
             self._files.remove(path)
         elif path.name in names:
             self._files.rename(path, self._directory / _SPARE)
+        self._files.sync_directory(self._directory)
 
     def close(self) -> None:
         self._number = 0

@@ -84,6 +84,8 @@ class WriteAheadLog:
         self._timer: asyncio.TimerHandle | None = None
         self._stuck: set[int] = set()
         """Files with records of a log that cannot be synced: they stay for the next start."""
+        self._forgetting: set[int] = set()
+        """Files with a FORGET: they stay as long as an earlier file does, which may have what is to be forgotten."""
         self.failures = 0
         """Rises when records were lost on their way: what was added before it rose does not count as written."""
 
@@ -104,15 +106,16 @@ class WriteAheadLog:
     async def forget(self, prefix: str) -> None:
         """Earlier records of a log, or of all logs below a directory, are not redone. Returns when that is on disk.
 
-        When it cannot be written (a full disk, say) nothing may be left to redo: all logs are synced instead.
+        OSError when it cannot be written: earlier records may be redone.
         """
         batch = self._add(FORGET, prefix.encode(), 0, 0, ())
+        self._forgetting.add(batch.number)
         self.commit()
         cancelled = await batch.done()
         if cancelled is not None:
             raise cancelled
         if not batch.is_on_disk:
-            await self._sync_all()
+            raise OSError(errno.EIO, "the write-ahead log cannot be written")
 
     def _add(self, kind: int, log_id: bytes, segment_base: int, position: int, data: Sequence[Buffer]) -> WalBatch:
         record = encode(self._number, kind, log_id, segment_base, position, data)
@@ -141,8 +144,8 @@ class WriteAheadLog:
         try:
             while self._batches:
                 batch = self._batches.popleft()
-                await self._room_for(batch.number)
                 try:
+                    await self._room_for(batch.number)
                     await self._threads.run(self._files.write, batch.number, batch.records)
                 except BaseException as error:  # whatever it is, nobody may wait for ever
                     self._fail(batch, error)
@@ -158,23 +161,10 @@ class WriteAheadLog:
         """Files below the one that is written next are full: their logs are synced, and they are used again."""
         while full := [each for each in self._logs if each < number and each not in self._stuck]:
             if self._syncing is None:
-                self._start_syncing(full)
+                self._syncing = asyncio.get_running_loop().create_task(self._sync_files(full))
             if len(full) <= MAX_FULL_FILES or self._syncing is None:
                 return
             await asyncio.wait([self._syncing])
-
-    def _start_syncing(self, numbers: list[int]) -> "asyncio.Task[None]":
-        self._syncing = asyncio.get_running_loop().create_task(self._sync_files(numbers))
-        return self._syncing
-
-    async def _sync_all(self) -> None:
-        """Leaves nothing to redo in files that were written so far; OSError when that cannot be done."""
-        numbers = list(self._logs)
-        while self._syncing is not None:
-            await asyncio.wait([self._syncing])
-        await asyncio.wait([self._start_syncing([number for number in numbers if number in self._logs])])
-        if any(number in self._logs for number in numbers):
-            raise OSError(errno.EIO, "the write-ahead log can be neither written nor emptied")
 
     def _fail(self, batch: WalBatch, error: BaseException) -> None:
         """After a hole nothing would be read, so a new file is begun; what was added meanwhile is lost as well."""
@@ -190,7 +180,8 @@ class WriteAheadLog:
         """Syncs the logs that have records in these files, one file after the other, and retires the files."""
         try:
             for number in numbers:
-                if not all(await bounded_gather(_flush, list(self._logs[number]))):
+                is_synced = all(await bounded_gather(_flush, list(self._logs[number])))
+                if not is_synced or (number in self._forgetting and number > min(self._logs)):
                     self._stuck.add(number)
                     continue
                 try:
@@ -200,18 +191,21 @@ class WriteAheadLog:
                     self._stuck.add(number)
                 else:
                     del self._logs[number]
+                    self._forgetting.discard(number)
         finally:
             self._syncing = None
 
-    async def close(self, *, all_synced: bool) -> None:
-        """Writes what was added. With `all_synced` (every log is closed cleanly) the files are removed."""
+    async def close(self) -> None:
+        """Writes what was added. When every log is synced nothing is left to redo: the files are removed."""
         if self._timer is not None:
             self._timer.cancel()
         self.commit()
         for task in (self._writing, self._syncing):
             if task is not None:
                 await asyncio.wait([task])
-        await self._threads.run(self._files.remove_all if all_synced else self._files.close)
+        logs = {log: None for of_file in self._logs.values() for log in of_file}
+        is_needed = not all(await bounded_gather(_flush, list(logs)))
+        await self._threads.run(self._files.close if is_needed else self._files.remove_all)
 
 
 async def _flush(log: DirtyLog) -> bool:
