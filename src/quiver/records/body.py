@@ -11,9 +11,12 @@ from quiver.records.arrow_message import check_message
 from quiver.records.columns import layout_for
 from quiver.records.header import (
     COMPRESSION_LZ4,
+    COMPRESSION_MASK,
     COMPRESSION_NONE,
     COMPRESSION_ZSTD,
     ENCODING_ARROW,
+    ENCODING_MASK,
+    ENCODING_SHIFT,
     ENCRYPTED,
     KNOWN_ATTRIBUTES,
     KNOWN_COLUMNS,
@@ -24,16 +27,17 @@ from quiver.records.header import (
 def check_readable(header: FrameHeader, limits: Limits) -> None:
     """InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much memory."""
     attributes = header.attributes
-    if attributes & ~KNOWN_ATTRIBUTES or header.compression > COMPRESSION_ZSTD:
+    compression = attributes & COMPRESSION_MASK
+    if attributes & ~KNOWN_ATTRIBUTES or compression > COMPRESSION_ZSTD:
         raise InvalidFrame(problem=f"attributes {attributes:#06x} are not known")
     if attributes & ENCRYPTED:
         raise InvalidFrame(problem="encrypted bodies are not taken")
-    if header.encoding != ENCODING_ARROW:
+    if attributes >> ENCODING_SHIFT & ENCODING_MASK != ENCODING_ARROW:
         raise InvalidFrame(problem=f"body encoding {header.encoding} is not known")
     if header.columns & ~KNOWN_COLUMNS:
         raise InvalidFrame(problem=f"columns {header.columns:#06x} are not known")
     stored = header.length - header.padding
-    if header.compression == COMPRESSION_NONE:
+    if compression == COMPRESSION_NONE:
         if header.uncompressed_length != stored:
             raise InvalidFrame(problem="length and uncompressed length do not match")
     elif header.uncompressed_length > limits.frame_bytes:
@@ -49,7 +53,7 @@ def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -
     """
     layout = layout_for(header.columns)
     message = pa.py_buffer(body[: header.length - header.padding])
-    if header.compression != COMPRESSION_NONE:
+    if header.attributes & COMPRESSION_MASK != COMPRESSION_NONE:
         message = _decompress(message, header.compression, header.uncompressed_length)
     if not trusted:
         check_message(memoryview(message), header.columns)

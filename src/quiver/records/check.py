@@ -23,6 +23,7 @@ from quiver.records.columns import (
 from quiver.records.header import (
     ALIGNMENT,
     COLUMN_OFFSET_DELTA,
+    CONTROL,
     HEADER_BYTES,
     NO_PRODUCER,
     FrameHeader,
@@ -85,7 +86,7 @@ def _check_fields(header: FrameHeader, allow_control: bool) -> None:
         )
     if header.columns & COLUMN_OFFSET_DELTA:
         raise InvalidFrame(problem="only compaction writes offset deltas")
-    if header.is_control and not allow_control:
+    if header.attributes & CONTROL and not allow_control:
         raise InvalidFrame(problem="only the broker writes control frames")
     if header.producer_id == NO_PRODUCER:
         if header.producer_epoch != -1 or header.base_sequence != -1 or header.is_transactional:
