@@ -11,10 +11,10 @@ from quiver.model.errors import PartitionOffline
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
 from quiver.storage.local.compaction import LocalCompaction
+from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
-from quiver.storage.local.turn import Turn
 from quiver.storage.local.wal.appends import OnEnd, WalAppends
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.snapshots import MemorySnapshots
@@ -42,7 +42,7 @@ class LocalLog:
         self._resources = resources
         self._tiers = LogTiers(disk)
         self._reader = LocalReader(self._tiers, resources.reads)
-        self._turn = Turn()
+        self._turn = LogTurn()
         self._behind = WriteBehind(disk, resources.background, resources.flusher)
         self._compaction = LocalCompaction(disk, resources, self._turn)
         self._memory_snapshots = MemorySnapshots()

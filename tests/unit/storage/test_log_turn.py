@@ -2,11 +2,11 @@ import asyncio
 
 import pytest
 
-from quiver.storage.local.turn import Turn
+from quiver.storage.local.log_turn import LogTurn
 
 
 async def test_it_is_taken_at_once_by_one_only() -> None:
-    turn = Turn()
+    turn = LogTurn()
     assert turn.take_at_once()
     assert not turn.take_at_once()
     turn.give_back()
@@ -14,7 +14,7 @@ async def test_it_is_taken_at_once_by_one_only() -> None:
 
 
 async def test_who_waits_gets_it_in_order_and_nobody_takes_it_in_between() -> None:
-    turn, order = Turn(), []
+    turn, order = LogTurn(), []
 
     async def take(name: str) -> None:
         async with turn:
@@ -33,7 +33,7 @@ async def test_who_waits_gets_it_in_order_and_nobody_takes_it_in_between() -> No
 
 @pytest.mark.parametrize("had_it", [False, True])
 async def test_one_that_is_cancelled_leaves_it_to_the_next(had_it: bool) -> None:
-    turn = Turn()
+    turn = LogTurn()
 
     async def take() -> bool:
         async with turn:

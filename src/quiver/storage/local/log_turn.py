@@ -5,7 +5,7 @@ from collections import deque
 from types import TracebackType
 
 
-class Turn:
+class LogTurn:
     """A lock that is awaited, or taken at once where nobody has it: so a callback may give it back as well as a task.
 
     Whoever waits gets it in the order of coming, and nobody takes it in between.
