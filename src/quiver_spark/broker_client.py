@@ -1,6 +1,7 @@
 """Clients of brokers: one per broker and process, kept for the next task of the same worker.
 
-A process id is part of the key because Spark forks its Python workers, and a connection must not be shared by two."""
+A process id is part of the key because Spark forks its Python workers, and a connection must not be shared by two.
+"""
 
 import os
 from functools import lru_cache

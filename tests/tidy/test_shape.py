@@ -90,6 +90,18 @@ METAPHORS = {
     "lane_book": "lane table",
     "a letter": "a dead letter",
     "the letter": "the dead letter",
+    "sign of life": "heartbeat",
+    "signs of life": "heartbeats",
+    "stepped over": "skipped",
+    "fall due": "become due",
+    "falls due": "becomes due",
+    "fell due": "became due",
+    "never were": "never existed",
+    "what is the matter": "what is wrong",
+    "no answer": "no response",
+    "times a second": "times per second",
+    "bytes an entry": "bytes per entry",
+    "a class a code": "a class per code",
 }
 """A word or phrase that must be decoded, and the word of the field (`docs/glossary.md`)."""
 METAPHORS_ALLOWED = {

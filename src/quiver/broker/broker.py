@@ -180,7 +180,7 @@ class Broker:
         self._topics.resume_removals()
 
     async def stop(self) -> None:
-        """Refuses new work and finishes what was accepted. The storage is closed by whoever opened it."""
+        """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
         await self._topics.stop()
         await self._compactions.stop()

@@ -95,7 +95,8 @@ _TWINS = {
     "Transactional": "transaction.transactional",
     "Work": "work.work",
 }
-"""Where each class is that there is twice: below `_sync`, and below `_async` under a name that begins with Async."""
+"""The module of each class that exists twice: below `_sync`, and below `_async` with a name that begins with
+Async."""
 
 DEFAULT_ADDRESS = "localhost:7481"
 DEFAULT_CLIENT_ID = "quiver-python"
@@ -117,12 +118,12 @@ def connect(
     client_id: str = DEFAULT_CLIENT_ID,
     lazy: bool = False,
 ) -> "Client":
-    """A client of the broker at `host:port`, connected; ConnectionLost when there is no answer.
+    """A connected client of the broker at `host:port`. Raises ConnectionLost if there is no response.
 
-    Of several addresses ("a:7481,b:7481" or a list) the first that answers is used.
+    Of several addresses ("a:7481,b:7481" or a list) the first that responds is used.
 
-    `timeout` is how long a call may take, reconnecting included. `client_id` is the name that the broker logs. With
-    `lazy` the client connects when it is first used. Use the client in a `with` block, or close it.
+    `timeout` is how long a call may take, including reconnecting. The broker logs `client_id`. With `lazy` the client
+    connects when it is first used. Use the client in a `with` block, or close it.
     """
     from quiver.client._sync.client import Client
 

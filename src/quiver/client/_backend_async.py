@@ -37,7 +37,7 @@ Lock = asyncio.Lock
 
 
 class Signal:
-    """Set by anybody, waited for and cleared by one."""
+    """Set by anybody; one waiter waits for it and clears it."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -60,7 +60,7 @@ class Signal:
 
 
 class Waiter(Generic[_T]):
-    """One value, handed over once."""
+    """One value, passed once."""
 
     __slots__ = ("_future",)
 
@@ -72,7 +72,7 @@ class Waiter(Generic[_T]):
             self._future.set_result(value)
 
     async def wait(self, timeout: float | None) -> _T | None:
-        """The value; TimeoutError when it does not come in time."""
+        """The value. Raises TimeoutError if it does not come in time."""
         if self._future.done() or timeout is None:
             return await self._future
         timer = asyncio.get_running_loop().call_later(max(0.0, timeout), self._expire)
@@ -94,7 +94,7 @@ class Task:
         self._task = asyncio.get_running_loop().create_task(body(), name=name)
 
     def cancel(self) -> None:
-        """Ends a task that waits, unless it is the one that asks."""
+        """Cancels a task that waits, unless it is the current one."""
         if not self.is_current:
             self._task.cancel()
 
@@ -118,18 +118,18 @@ async def sleep(seconds: float) -> None:
 
 
 def monotonic() -> float:
-    """The time that timeouts here are measured by."""
+    """The clock of timeouts here."""
     return asyncio.get_running_loop().time()
 
 
 async def finished(outcome: Any) -> None:
-    """Waits for what a user's function returned, where that can be waited for."""
+    """Awaits what a user's function returned, if that is awaitable."""
     if inspect.isawaitable(outcome):
         await outcome
 
 
 async def acquire(lock: Lock, timeout: float | None) -> bool:
-    """Whether the lock was acquired in time; without a timeout, always."""
+    """Returns whether the lock was acquired in time; without a timeout, always True."""
     if timeout is None or not lock.locked():
         return await lock.acquire()
     with contextlib.suppress(TimeoutError):
@@ -143,7 +143,7 @@ def flatten(groups: AsyncIterator[Iterable[_T]]) -> AsyncIterator[_T]:
 
 
 class _Flattened(AsyncIterator[_T]):
-    """Goes on with the next group after one that raised."""
+    """Continues with the next group after one that raised."""
 
     def __init__(self, groups: AsyncIterator[Iterable[_T]]) -> None:
         self._groups = groups
@@ -171,7 +171,7 @@ class Stream:
         self._loop = asyncio.get_running_loop()
 
     async def receive_into(self, buffer: memoryview, whole: bool = False) -> int:
-        """Some bytes; 0 at the end. `whole` is a hint that nothing short of all of them is of use."""
+        """Receives some bytes; 0 at the end. `whole` is a hint that fewer than all of them are useless."""
         return await self._loop.sock_recv_into(self._socket, buffer)
 
     async def send(self, buffers: Sequence[Buffer]) -> None:
@@ -193,12 +193,12 @@ class Stream:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def end_sending(self) -> None:
-        """The other side is told that nothing more comes; what it still has to say can be received."""
+        """Tells the other side that nothing more comes; its remaining data can still be received."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def abort(self) -> None:
-        """Wakes whoever waits in receive or send; they get an error or the end."""
+        """Wakes everybody who waits in receive or send; they get an error or the end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 

@@ -68,7 +68,7 @@ class Waiter(Generic[_T]):
                 self._gate.release()
 
     def wait(self, timeout: float | None) -> _T | None:
-        """The value; TimeoutError when it does not come in time."""
+        """The value. Raises TimeoutError if it does not come in time."""
         if not self._gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             raise TimeoutError
         return self._value
@@ -151,7 +151,7 @@ class Stream:
             self._socket.shutdown(socket.SHUT_WR)
 
     def abort(self) -> None:
-        """Wakes whoever waits in receive or send; they get an error or the end."""
+        """Wakes everybody who waits in receive or send; they get an error or the end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -161,7 +161,7 @@ class Stream:
 
 class Network(Protocol):
     def dial(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connected socket; OSError or TimeoutError when that fails."""
+        """A connected socket. Raises OSError or TimeoutError if that fails."""
         ...
 
 

@@ -9,5 +9,5 @@ _JITTER = 0.5
 
 
 def retry_backoff(randomness: Randomness) -> Backoff:
-    """Doubles with every failure up to a second, and spreads the second half of each pause."""
+    """Doubles with every failure up to a second; the second half of each pause is random."""
     return Backoff(_FIRST_SECONDS, _LONGEST_SECONDS, jitter=_JITTER, randomness=randomness)

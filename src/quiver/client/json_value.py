@@ -32,6 +32,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_json(data: bytes, kind: Any = Any) -> Any:
-    """The data as a `kind`, a class or a type such as `list[Order]`; ValueError when it is not JSON of that shape."""
+    """The data as a `kind`, a class or a type such as `list[Order]`. Raises ValueError if it is not JSON of that
+    shape."""
     validate = getattr(kind, "model_validate_json", None)
     return _decoder(kind).decode(data) if validate is None else validate(data)

@@ -18,7 +18,7 @@ _LEVELS = tuple(level.name.lower() for level in Priority)
 
 
 class MessageSource:
-    """What the messages of one frame have in common; keeps its bytes only while headers may be asked for."""
+    """What the messages of one frame share; keeps its bytes only while headers may be needed."""
 
     __slots__ = ("_headers", "_offsets", "_read_headers", "_timestamps", "append_time_ms", "commit", "partition",
                  "priority", "timestamp_ms", "topic")  # fmt: skip
@@ -30,7 +30,7 @@ class MessageSource:
         self.priority = _LEVELS[header.priority]
         self.append_time_ms = header.append_time_ms
         self.commit: Callable[[Message], Any] | None = None
-        """What commits a message, where it was read as a member of a group."""
+        """Commits a message that was read as a member of a group."""
         self.timestamp_ms = header.min_timestamp_ms
         self._offsets = frame.offsets()
         self._timestamps = frame.timestamps() if header.columns & COLUMN_TIMESTAMP else None
@@ -90,7 +90,7 @@ class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     @overload
     def json(self, type: Any) -> Any: ...
     def json(self, type: Any = Any) -> Any:
-        """The value read as JSON, and as a `type` if that is given; InvalidRequest when it is not that.
+        """The value decoded from JSON, as a `type` if that is given. Raises InvalidRequest if it does not fit.
 
         A type is a dataclass, a msgspec struct, a pydantic model, or anything made of them, such as `list[Order]`.
         """
@@ -106,7 +106,7 @@ class Message(msgspec.Struct, gc=False, eq=False, repr_omit_defaults=True):
     def commit(self) -> Any:
         """Commits this message and all before it in its partition; to be awaited with the asynchronous client."""
         if self.source.commit is None:
-            raise InvalidRequest(problem="a message can be committed only where it was read with a group")
+            raise InvalidRequest(problem="only a message that was read with a group can be committed")
         return self.source.commit(self)
 
     def __repr__(self) -> str:

@@ -6,7 +6,7 @@ from quiver.system.clock import Clock
 
 
 class WaitLimit:
-    """Begins with `restart`, which is called whenever a message is asked for; without seconds it never ends."""
+    """Starts again with `restart`, which is called whenever a message is asked for; without seconds it never ends."""
 
     __slots__ = ("_clock", "_deadline", "_log", "seconds")
 
@@ -23,7 +23,7 @@ class WaitLimit:
 
     @property
     def left(self) -> float | None:
-        """Seconds, not below 0; None: without end."""
+        """Seconds, not below 0; None: forever."""
         return None if self.seconds is None else max(0.0, self._deadline - self._clock.monotonic())
 
     @property
@@ -36,6 +36,6 @@ class WaitLimit:
         return seconds if left is None else min(seconds, left)
 
     def error(self) -> MessageTimeout:
-        """What to raise when it is over; says why, if the broker cannot be reached."""
+        """The error when the time is over; it says so if the broker cannot be reached."""
         problem = self._log.connection_error
         return MessageTimeout(seconds=self.seconds, reason="" if problem is None else f": {problem.message}")

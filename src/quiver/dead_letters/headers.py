@@ -1,4 +1,4 @@
-"""What a dead letter's headers say of its end, written and read. Pure."""
+"""Writes and reads the headers that say why a message is a dead letter. Pure."""
 
 from typing import NamedTuple
 
@@ -26,9 +26,9 @@ class DeadLetterOrigin(NamedTuple):
 
 
 def to_dead_letter(row: StoredRow, origin: DeadLetterOrigin) -> NewMessage:
-    """A message as it goes to the dead-letter topic: as it was, with headers that say where it comes from and why.
+    """A message as it is stored in the dead-letter topic: with headers that say where it comes from and why.
 
-    Its time to live ends here, and is noted so that it can begin again.
+    Its time to live ends here, and is kept in a header so that a redrive can start it again.
     """
     message, dead = row.message, origin.dead
     written = {
@@ -56,7 +56,7 @@ def to_dead_letter(row: StoredRow, origin: DeadLetterOrigin) -> NewMessage:
 
 
 def to_message(row: StoredRow, now_ms: int) -> NewMessage:
-    """A dead letter as it goes back to work: as it was before, its time to live counted from now."""
+    """A dead letter as it is redriven: as it was before, with its time to live from now on."""
     message = row.message
     headers = {name: value for name, value in (message.headers or {}).items() if name not in NAMES}
     ttl_ms = _number(message.headers or {}, "ttl")
@@ -66,7 +66,7 @@ def to_message(row: StoredRow, now_ms: int) -> NewMessage:
 
 
 def read_dead_letter(partition: int, row: StoredRow) -> DeadLetter:
-    """Whatever the headers hold: anybody may publish to a dead-letter topic."""
+    """Accepts any headers: anybody may publish to a dead-letter topic."""
     message = row.message
     written = message.headers or {}
     return DeadLetter(

@@ -55,7 +55,7 @@ class DeadLetterMover:
         self._making = asyncio.Lock()
 
     async def carry(self, source: MoveSource, move: Move) -> None:
-        """Raises QuiverError when it has to be tried again."""
+        """Raises QuiverError if it has to be tried again."""
         if move.target.topic_id:
             await self._redrive(source, move)
         else:
@@ -77,14 +77,7 @@ class DeadLetterMover:
             return to_dead_letter(row, origin)
 
         mover = mover_id("dead_letters", source.place.topic_id, source.place.partition)
-        async for frame in packed(_read(source.partition, places, change)):
-            await append_moved(
-                target,
-                mover=mover,
-                sequence=move.sequence + frame.place,
-                messages=frame.messages,
-                schema_id=frame.schema_id,
-            )
+        await _append(target, mover, move, _read(source.partition, places, change))
 
     async def _redrive(self, source: MoveSource, move: Move) -> None:
         places = _places(msgspec.convert(move.content, list[Run]))
@@ -95,17 +88,10 @@ class DeadLetterMover:
             return
         now_ms = self._clock.now_ms()
         mover = mover_id("redrive", source.place.topic_id, source.place.partition)
-        async for frame in packed(_read(source.partition, places, lambda row: to_message(row, now_ms))):
-            await append_moved(
-                target,
-                mover=mover,
-                sequence=move.sequence + frame.place,
-                messages=frame.messages,
-                schema_id=frame.schema_id,
-            )
+        await _append(target, mover, move, _read(source.partition, places, lambda row: to_message(row, now_ms)))
 
     async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
-        """The topic was deleted after the dead letters had left for it: they become dead letters again."""
+        """The topic was deleted after the redrive was decided: the messages become dead letters again."""
         logger.warning("dead letters of %s come back: %s", source.partition.name, problem)
         async for frame in packed(_read(source.partition, places, lambda row: row.message)):
             await append_again(source.partition, messages=frame.messages, schema_id=frame.schema_id)
@@ -126,7 +112,7 @@ class DeadLetterMover:
 
 
 def _settings(topic: Topic, count: int) -> dict[str, Any]:
-    """Dead letters stay until somebody has looked at them."""
+    """Dead letters are kept until somebody removes them."""
     return {
         "partitions": count,
         "durability": topic.config.durability,
@@ -138,8 +124,20 @@ def _settings(topic: Topic, count: int) -> dict[str, Any]:
     }
 
 
+async def _append(target: Partition, mover: int, move: Move, slices: AsyncIterator[list[Placed]]) -> None:
+    """Appends a move's messages in frames whose sequences tell their places, so that a repeat is recognised."""
+    async for frame in packed(slices):
+        await append_moved(
+            target,
+            mover=mover,
+            sequence=move.sequence + frame.place,
+            messages=frame.messages,
+            schema_id=frame.schema_id,
+        )
+
+
 def _places(runs: Sequence[Run]) -> dict[int, int]:
-    """The place of each offset in the move. Offsets keep theirs also when messages before them are gone."""
+    """The place of each offset in the move. Offsets keep their places even if messages before them are gone."""
     offsets = (offset for start, end in runs for offset in range(start, end))
     return {offset: place for place, offset in enumerate(offsets)}
 

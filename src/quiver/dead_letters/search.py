@@ -1,4 +1,4 @@
-"""Looking through a dead-letter topic: the dead letters of all partitions in the order of their death."""
+"""Searches a dead-letter topic: the dead letters of all partitions in the order of dead-lettering."""
 
 import asyncio
 import heapq
@@ -15,12 +15,12 @@ from quiver.structures.interval_set import IntervalSet
 from quiver.structures.offset_ranges import joined
 
 _SLICES_BYTES = 16 * MIB
-"""Of all partitions together, shared among them."""
+"""For all partitions together, shared among them."""
 _LEAST_SLICE_BYTES = 16 * KIB
 _WINDOW_MESSAGES = 1000
 _WINDOW_BYTES = 8 * MIB
 _TURN_MESSAGES = 200
-"""Then others get their turn: a slice of the log may hold thousands of small ones."""
+"""After this many others get a turn on the event loop: a slice of the log may have thousands of small messages."""
 _NEAR = 63
 """A gap of this many dead letters is cheaper to read through than to skip with another read."""
 _NOTHING_REMOVED = IntervalSet()
@@ -34,7 +34,7 @@ class DeadLetterPartition(NamedTuple):
     number: int
     partition: Partition
     removed: IntervalSet = _NOTHING_REMOVED
-    """Sent back or purged: no dead letters any more, though the log still has them."""
+    """Redriven or purged: no longer dead letters, although they are still in the log."""
 
 
 class Search(NamedTuple):
@@ -46,7 +46,7 @@ class Search(NamedTuple):
 async def find_dead_letters(
     sources: Sequence[DeadLetterPartition], search: Search
 ) -> AsyncGenerator[DeadLetter, None]:
-    """The dead letters that fit and are there when the search begins, by time of death, partition and offset."""
+    """The matching dead letters at the beginning of the search, by time of dead-lettering, partition and offset."""
     sign = -1 if search.newest_first else 1
     slice_bytes = min(MIB, max(_LEAST_SLICE_BYTES, _SLICES_BYTES // max(1, len(sources))))
     walks = [walk for source in sources if (walk := await _open_walk(source, search, slice_bytes)) is not None]
@@ -73,7 +73,7 @@ async def find_dead_letters(
 async def _open_walk(
     source: DeadLetterPartition, search: Search, slice_bytes: int
 ) -> AsyncIterator[DeadLetter] | None:
-    """The dead letters of one partition, or None when there is nothing to look at."""
+    """The dead letters of one partition, or None if there is nothing to search."""
     wanted = search.filter
     if wanted.partition is not None and wanted.partition != source.number:
         return None
@@ -90,7 +90,7 @@ def _asked(wanted: DeadLetterFilter, number: int, start: int, end: int) -> list[
 
 
 async def _bounds(source: DeadLetterPartition, search: Search) -> Run:
-    """Between which offsets to look, by the times and the cursor."""
+    """The offsets to search, according to the times and the cursor."""
     log, wanted, after = source.partition.log, search.filter, search.after
     start, end = log.start_offset, source.partition.committed.last_stable
     if wanted.from_time_ms is not None:
@@ -134,7 +134,7 @@ async def _walk(
 async def _backwards(
     source: DeadLetterPartition, start: int, end: int, choose: Callable[[StoredRow], DeadLetter | None]
 ) -> AsyncIterator[list[DeadLetter]]:
-    """The log is read forwards, in windows from the end on; a window that holds too much is cut in half."""
+    """The log is read forwards, in windows from the end on; a window with too much is cut in half."""
     length = _WINDOW_MESSAGES
     while start < end:
         low = max(start, end - length)
@@ -160,7 +160,7 @@ async def _window(
 
 
 def dead_letter_size(dead_letter: DeadLetter) -> int:
-    """About what it takes in memory and in a response."""
+    """Approximately what it takes in memory and in a response."""
     return (
         256
         + len(dead_letter.value or b"")

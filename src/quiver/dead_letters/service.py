@@ -24,7 +24,7 @@ from quiver.topics.partitions import Partitions
 
 _IDS_SHOWN = 1000
 _REMOVED_RUNS = 20_000
-"""Of one page, so that it does not hold the event loop."""
+"""Per page, so that it does not block the event loop."""
 _SLICE_MESSAGES = 1000
 _SLICE_BYTES = 8 * MIB
 
@@ -32,25 +32,25 @@ _SLICE_BYTES = 8 * MIB
 class DeadLetterPage(NamedTuple):
     dead_letters: list[DeadLetter]
     total: int
-    """Dead letters in the dead-letter topic, whatever was looked for."""
+    """The number of dead letters in the topic, whatever the filter."""
     next: DeadLetterCursor | None
     """Where the next page begins; None after the last."""
 
 
 class DeadLettersTaken(NamedTuple):
-    """What a redrive or a purge took out of the dead-letter topic, or would take."""
+    """What a redrive or a purge took from the dead-letter topic, or would take."""
 
     dead_letter_count: int
     ids: list[DeadLetterId]
     """The first thousand."""
     missing: list[DeadLetterId]
-    """Asked for by id, and not there (any more)."""
+    """Ids that were given and do not exist, or no longer."""
     next: DeadLetterCursor | None = None
     """After the last one taken, when the limit was reached."""
 
 
 class RemovedDeadLetterPage(NamedTuple):
-    """Dead letters that were sent back or purged, though the log still has them."""
+    """Dead letters that were redriven or purged, but are still in the log."""
 
     runs: list[tuple[int, int, int]]
     """Partition, first offset, and the offset after the last."""
@@ -64,10 +64,10 @@ class DeadLetters:
         self._partitions = partitions
         self._queues = queues
         self._taking: defaultdict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
-        """By dead-letter topic: dead letters are taken by one at a time, so that none is taken twice."""
+        """A lock per dead-letter topic, so that no dead letter is taken twice."""
 
     async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> DeadLetterPage:
-        """A page of dead letters; empty for a topic that has none. Large ones make a page shorter."""
+        """A page of dead letters; empty for a topic without any. Large dead letters make a page shorter."""
         found = self._dead_letter_topic(topic)
         if found is None:
             return DeadLetterPage([], 0, None)
@@ -92,7 +92,7 @@ class DeadLetters:
     ) -> DeadLettersTaken:
         """Sends dead letters back to the topic and partition they came from, or to another topic; each once.
 
-        They are on their way when this returns, and as a rule have arrived.
+        When this returns, the moves are on disk and usually done.
         """
         found = self._dead_letter_topic(topic)
         goal = None if to is None else self._metadata.topic(to)
@@ -108,7 +108,7 @@ class DeadLetters:
     async def purge(
         self, topic: str, search: Search, *, limit: int | None = None, dry_run: bool = False
     ) -> DeadLettersTaken:
-        """Removes dead letters for good."""
+        """Removes dead letters permanently."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
 
     async def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
@@ -164,7 +164,7 @@ class DeadLetters:
             await _free_room(queue)
 
     def _target(self, found: Topic, dead_letter: DeadLetter, goal: Topic | None) -> Target:
-        """The original partition, where there is one; otherwise where the key belongs."""
+        """The original partition if there is one; otherwise that of the key."""
         original = dead_letter.original
         if goal is None:
             goal = self._metadata.topic(found.name.removesuffix(SUFFIX) if original is None else original.topic)
@@ -176,7 +176,8 @@ class DeadLetters:
         return Target(goal.id, dead_letter.partition % count)
 
     def _dead_letter_topic(self, topic: str) -> Topic | None:
-        """None when a topic has no dead letters yet; TopicNotFound when neither it nor any are there."""
+        """None if a topic has no dead letters yet. Raises TopicNotFound if there is neither the topic nor a dead
+        letter of it."""
         try:
             return self._metadata.topic(dead_letter_topic(check_name(topic)))
         except TopicNotFound:
@@ -246,7 +247,7 @@ def _runs(dead_letters: Sequence[DeadLetter]) -> list[Run]:
 
 
 async def _free_room(queue: PartitionQueue) -> None:
-    """Drops the front of the log as far as its dead letters were removed and have arrived where they were sent."""
+    """Removes the front of the log as far as its dead letters were purged or their moves are done."""
     log = queue.partition.log
     on_their_way = (start for move in queue.outbox.open.values() if move.target.topic_id for start, _ in move.content)
     free = min(queue.removed.first_gap(log.start_offset), min(on_their_way, default=log.end_offset))

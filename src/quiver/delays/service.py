@@ -120,7 +120,7 @@ class Delays:
     async def get(self, topic_name: str, partition: int | None, id: int) -> DelayedMessage:
         """One message, also one that has left, as long as it is in the schedule log. Raises DelayedNotFound.
 
-        Without a partition it is searched for in all; InvalidRequest if several have the id.
+        Without a partition it is searched for in all. Raises InvalidRequest if several have the id.
         """
         if partition is not None:
             numbers = [partition]

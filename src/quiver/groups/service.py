@@ -83,8 +83,9 @@ class Groups:
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
         """The queue group of a name, created at its first use.
 
-        GroupKindMismatch or GroupOrderingMismatch if the group is another kind or has another ordering. If no
-        ordering is given, any is accepted, and a new group has ordering `none`."""
+        Raises GroupKindMismatch or GroupOrderingMismatch if the group is another kind or has another ordering. If no
+        ordering is given, any is accepted, and a new group has ordering `none`.
+        """
         group = self.find(name)
         if group is None:
             check_name(name, "group")
@@ -97,7 +98,7 @@ class Groups:
         return group
 
     def check_stream_group(self, name: str) -> Group | None:
-        """The stream group of a name; None if there is no group. GroupKindMismatch if it is a queue group."""
+        """The stream group of a name; None if there is no group. Raises GroupKindMismatch if it is a queue group."""
         group = self.find(name)
         if group is not None and group.kind != "stream":
             raise GroupKindMismatch(group=name, kind=group.kind)

@@ -1,7 +1,8 @@
 """The reading side of a log of segments. Reads run while it is written, on the loop or in threads, without a lock.
 
 Readers use the published tuple of segments and the published tail, which are always replaced as a whole, so a frame
-is seen entirely or not at all. A segment that is removed meanwhile stays readable through its pinned file."""
+is seen entirely or not at all. A segment that is removed meanwhile stays readable through its pinned file.
+"""
 
 from bisect import bisect_right
 from threading import Lock
@@ -140,7 +141,7 @@ class SegmentView:
         return tail.end_offset
 
     def _frame_at(self, segment: Segment, offset: int, end_offset: int) -> FoundFrame | None:
-        """The first frame of a segment that ends after an offset; CorruptData when it cannot be read."""
+        """The first frame of a segment that ends after an offset. Raises CorruptData if it cannot be read."""
         known = self.known_frame(segment, offset)
         if known is not None:
             return known

@@ -2,7 +2,8 @@
 
 They are written without a sync, because a bad one is skipped. Before a log removes frames whose content only a
 snapshot still has, it calls `make_durable`: after that, two good snapshots that need none of these frames are on
-disk. If there is only one, a second copy of it is kept."""
+disk. If there is only one, a second copy of it is kept.
+"""
 
 import logging
 import struct

@@ -24,7 +24,7 @@ async def read_slice(
 ) -> StoredSlice | None:
     """The frames from a position on, or from the start of the log if that has moved beyond; None after the last.
 
-    CorruptData when the frame at the position is damaged.
+    Raises CorruptData if the frame at the position is damaged.
     """
     log, committed = partition.log, partition.committed
     while True:

@@ -35,7 +35,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_message_id(id: bytes) -> None:
-    """InvalidRequest for what cannot be a message id."""
+    """Raises InvalidRequest for what cannot be a message id."""
     if not 0 < len(id) <= MESSAGE_ID_BYTES:
         raise InvalidRequest(
             problem=f"a message id has 1 to {MESSAGE_ID_BYTES} bytes, not {len(id)}; leave it out for no id"

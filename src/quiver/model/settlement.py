@@ -63,7 +63,8 @@ class Receipt(NamedTuple):
 
 
 def parse_receipt(text: object) -> Receipt:
-    """InvalidReceipt for anything that cannot be a receipt. Only the broker knows whether its lease still holds."""
+    """Raises InvalidReceipt for anything that cannot be a receipt. Only the broker knows whether its lease still
+    holds."""
     found = _RECEIPT.fullmatch(text) if isinstance(text, str) else None
     if found is None or int(found[3]) >= _END_OF_OFFSETS:
         shown = text[:_SHOWN_CHARACTERS] if isinstance(text, str) else text

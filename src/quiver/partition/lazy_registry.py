@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 class Opener(Protocol[T]):
     async def open(self, place: TopicPartition) -> T:
-        """TopicNotFound if the topic was deleted meanwhile: then nothing stays open."""
+        """Raises TopicNotFound if the topic was deleted meanwhile: then nothing stays open."""
         ...
 
     def opened(self, place: TopicPartition, value: T) -> None:

@@ -3,7 +3,8 @@
 The newest are in a dictionary, the others in immutable maps of about 100,000, oldest first. Times are kept as
 offsets: append times never go back, so everything below some offset is past the window. Transactions are kept as
 ranges of offsets: an id of an aborted one is free, and an id of an open one is undecided. Pure: no I/O, and no clock
-but the one that is passed in."""
+but the one that is passed in.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, KeysView
@@ -297,7 +298,7 @@ class MessageIds:
         )
 
     def restore(self, snapshot: MessageIdsSnapshot) -> None:
-        """ValueError if it is not a snapshot."""
+        """Raises ValueError if it is not a snapshot."""
         maps = [DigestMap(packed) for packed in snapshot.sealed]
         opened = {id: OpenIds(epoch, IntervalSet.decode(ranges)) for id, (epoch, ranges) in snapshot.open.items()}
         self._aborted, self._open = IntervalSet.decode(snapshot.aborted), opened

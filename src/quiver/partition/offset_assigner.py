@@ -163,7 +163,7 @@ class OffsetAssigner:
     # message ids
 
     def _screened(self, pending: PendingFrame, keys: Keys, now_ms: int, base: int) -> list[Duplicate]:
-        """The messages of a frame that are known, by row; MessageIdUndecided if one may still be aborted."""
+        """The messages of a frame that are known, by row. Raises MessageIdUndecided if one may still be aborted."""
         screening = self._message_ids.screen(keys, now_ms, _transaction_of(pending.header))
         if screening.undecided:
             assert pending.ids is not None

@@ -53,7 +53,7 @@ class ProducerTable:
         """The frame this one repeats, or None when it is the producer's next one.
 
         Raises ProducerFenced for an old epoch, OutOfSequence for a gap or a repeat too old to be remembered, and
-        UnknownProducer when a frame that is not a producer's first comes from a producer that is not remembered.
+        Raises UnknownProducer if a frame that is not a producer's first comes from a producer that is not remembered.
         """
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER:

@@ -40,7 +40,7 @@ class Delayed(Message, tag=161, frozen=True):
 
 class CancelledDelayed(Message, tag=162, frozen=True):
     ids: list[int]
-    """Those that are cancelled now. The others had left, or never were."""
+    """Those that are cancelled now. The others had left, or never existed."""
 
 
 DelayResponse = DelayedList | Delayed | CancelledDelayed

@@ -29,10 +29,10 @@ class GroupHeartbeat(Message, tag=21, frozen=True):
     version: int
     """Of the last response; the broker waits with the next one while nothing has changed since."""
     revoked: list[tuple[int, int]]
-    """(topic id, partition) that the member has let go of."""
+    """(topic id, partition) that the member has given up."""
     wait_ms: int = 3000
     is_busy: bool = False
-    """The member works on a message of a partition that it must let go of, and needs more time."""
+    """The member still processes a message of a partition that it must give up, and needs more time."""
 
 
 class LeaveGroup(Message, tag=22, frozen=True):

@@ -157,7 +157,7 @@ class PacketReader:
         return packets
 
     def discard(self) -> None:
-        """Lets go of what has arrived. The reader is of no use after this."""
+        """Frees what has arrived. The reader cannot be used after this."""
         self._large, self._chunk = None, _EMPTY
         self._start = self._end = 0
         self._awaits_preface = False

@@ -18,7 +18,7 @@ from quiver.protocol.message import Message
 class InitTransactions(Message, tag=80, frozen=True):
     """A producer for transactions. Response: ProducerIdentity.
 
-    With a transactional id it is the same one every time, one epoch higher: whoever used it before is fenced, and
+    With a transactional id it is the same one every time, one epoch higher: its earlier user is fenced, and
     what that one has left open is aborted.
     """
 

@@ -94,7 +94,7 @@ class SegmentDirectory:
 
     @contextmanager
     def open(self, base_offset: int) -> Iterator[OpenSegment]:
-        """FileNotFoundError when there is no such segment."""
+        """Raises FileNotFoundError if there is no such segment."""
         path = self.path(base_offset)
         fd = self._files.open_readonly(path)
         try:

@@ -9,7 +9,7 @@ class AbortedFrames:
     """For the frames of one read, in the order of the log.
 
     Takes the aborted transactions that reach into it, as (producer id, first offset), by first offset: from there on
-    the producer's transactional frames do not count, up to its next control frame.
+    the producer's transactional frames are aborted, up to its next control frame.
     """
 
     __slots__ = ("_begun_count", "_producers", "_transactions")
@@ -17,7 +17,7 @@ class AbortedFrames:
     def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
         self._transactions = transactions
         self._begun_count = 0
-        """How many of them the frames so far have reached."""
+        """How many of these transactions the frames so far have reached."""
         self._producers: set[int] = set()
 
     def hides(self, header: FrameHeader) -> bool:

@@ -1,7 +1,7 @@
 """Arrow arrays that are built and read without pandas.
 
 `pa.array`, `pa.scalar` and `to_numpy` import pandas wherever it is installed, to recognise its types: a second of
-work inside the first call of a client that has nothing to do with pandas. Going through buffers imports nothing.
+work inside the first call of a client that does not use pandas. Going through buffers imports nothing.
 """
 
 from typing import Any
@@ -51,5 +51,5 @@ def to_mask(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def bitmap(values: npt.NDArray[np.bool_]) -> pa.Buffer:
-    """A bit per value, as Arrow has them."""
+    """A bit per value, in Arrow's order."""
     return pa.py_buffer(np.packbits(values, bitorder="little"))

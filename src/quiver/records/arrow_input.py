@@ -1,4 +1,4 @@
-"""Arrow data from users, brought into the columns of a frame."""
+"""Converts Arrow data of users into the columns of a frame."""
 
 import pyarrow as pa
 from pyarrow import types
@@ -11,7 +11,7 @@ _TAKEN = {column.field.name: column for column in (VALUE, KEY, TIMESTAMP, HEADER
 
 
 def arrow_columns(batch: pa.RecordBatch | pa.Table, timestamp_ms: int) -> tuple[Arrays, int, int]:
-    """The columns, the least and the greatest timestamp; columns that say nothing are left out.
+    """The columns, and the lowest and highest timestamp; columns without any content are left out.
 
     Text becomes bytes, timestamps of any unit become milliseconds (finer parts are cut off; without a zone they are
     UTC), and rows without a timestamp get `timestamp_ms`.
@@ -81,7 +81,7 @@ def _headers(batch: pa.RecordBatch | pa.Table) -> pa.Array | None:
 def _milliseconds(batch: pa.RecordBatch | pa.Table, missing: int) -> pa.Array:
     array = _whole(batch, TIMESTAMP)
     if types.is_timestamp(array.type):
-        # Cutting microseconds off is meant; an overflow on the way from seconds is not.
+        # Cutting off microseconds is intended; an overflow when converting from seconds is not.
         wanted = pa.timestamp("ms", array.type.tz)
         array = _cast(array, TIMESTAMP, wanted, safe=array.type.unit == "s")
     elif not (types.is_integer(array.type) or types.is_null(array.type)):

@@ -1,7 +1,7 @@
 """The check of a body's Arrow message that comes before Arrow opens it.
 
 Arrow checks that the metadata of its message is a sound flatbuffer. But it allocates what compressed buffers claim to
-hold, and it accepts buffers that overlap. Both let a small body stand for a large one, so both are refused here.
+contain, and it accepts buffers that overlap. Both let a small body unpack to a large one, so both are refused here.
 
 Arrow's own writer gives all messages with the same columns the same metadata but for some numbers. Metadata of this
 `Shape` is read with one call; metadata of any other writer is walked through.
@@ -34,7 +34,7 @@ _RECORD_BATCH = 3
 def check_message(message: memoryview, columns: int) -> None:
     """InvalidFrame unless this is one record batch message, without compressed or overlapping buffers.
 
-    Where a column takes no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
+    If a column allows no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
     """
     try:
         found = _shape_of(columns).numbers(message) or _walk(message, layout_for(columns))
@@ -132,7 +132,7 @@ def _walk(message: memoryview, layout: Layout) -> _Numbers:
     body_length = _I64.unpack_from(metadata, length_at)[0] if length_at else 0
     batch = _reference(metadata, _field(metadata, root, _MESSAGE_HEADER))
     if _field(metadata, batch, _BATCH_COMPRESSION):
-        raise InvalidFrame(problem="Arrow's own buffer compression is not taken; compress the whole body instead")
+        raise InvalidFrame(problem="Arrow's own buffer compression is not supported; compress the whole body instead")
     buffers = _pairs(metadata, _field(metadata, batch, _BATCH_BUFFERS), layout.buffer_count, "buffers")
     nodes: Sequence[int] = ()
     if layout.required_nodes:
@@ -155,7 +155,7 @@ def _check_buffers(places: Sequence[int], body_length: int) -> None:
 
 
 def _field(metadata: memoryview, table: int, number: int) -> int:
-    """Where a field of a table lies, 0 when it is left out."""
+    """The position of a field of a table; 0 if it is left out."""
     vtable = table - int(_I32.unpack_from(metadata, table)[0])
     if vtable < 0:
         raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
@@ -167,7 +167,7 @@ def _field(metadata: memoryview, table: int, number: int) -> int:
 
 
 def _reference(metadata: memoryview, position: int) -> int:
-    """Where the table or vector lies that a field points to."""
+    """The position of the table or vector that a field points to."""
     if not position:
         raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
     return position + int(_U32.unpack_from(metadata, position)[0])

@@ -25,13 +25,14 @@ from quiver.records.header import (
 
 
 def check_readable(header: FrameHeader, limits: Limits) -> None:
-    """InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much memory."""
+    """Raises InvalidFrame for a body that this version cannot read, FrameTooLarge for one that takes too much
+    memory."""
     attributes = header.attributes
     compression = attributes & COMPRESSION_MASK
     if attributes & ~KNOWN_ATTRIBUTES or compression > COMPRESSION_ZSTD:
         raise InvalidFrame(problem=f"attributes {attributes:#06x} are not known")
     if attributes & ENCRYPTED:
-        raise InvalidFrame(problem="encrypted bodies are not taken")
+        raise InvalidFrame(problem="encrypted bodies are not supported")
     if attributes >> ENCODING_SHIFT & ENCODING_MASK != ENCODING_ARROW:
         raise InvalidFrame(problem=f"body encoding {header.encoding} is not known")
     if header.columns & ~KNOWN_COLUMNS:

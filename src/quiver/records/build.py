@@ -51,7 +51,7 @@ _LOWEST_PRIORITY = 4
 
 
 class FrameOptions(TypedDict, total=False):
-    """What holds for a frame as a whole."""
+    """Options of a frame as a whole."""
 
     priority: int
     compression: str
@@ -77,8 +77,8 @@ def build_frame(
 ) -> bytes:
     """A producer's frame, one message per value; a value of None is a tombstone.
 
-    Needs `timestamp_ms`, one for all, or `timestamps_ms`. Columns that are None throughout take no room.
-    InvalidRequest says what does not fit; size limits are the broker's and are checked by `check_frame`.
+    Needs `timestamp_ms`, one for all, or `timestamps_ms`. Columns that are None throughout take no space.
+    Raises InvalidRequest for what does not fit; `check_frame` checks the broker's size limits.
     """
     count = len(values)
     if count == 0:
@@ -101,10 +101,10 @@ def build_frame(
 def build_frame_from_arrow(
     batch: pa.RecordBatch | pa.Table, *, timestamp_ms: int, **options: Unpack[FrameOptions]
 ) -> bytes:
-    """A producer's frame from Arrow columns: `value`, and if there `key`, `timestamp`, `headers`, `id`.
+    """A producer's frame from Arrow columns: `value`, and optionally `key`, `timestamp`, `headers`, `id`.
 
-    `timestamp_ms` is for rows without a timestamp of their own. InvalidRequest names the column that is missing,
-    unknown, or of a type that does not fit.
+    `timestamp_ms` is for rows without their own timestamp. Raises InvalidRequest with the column that is missing,
+    unknown, or of a wrong type.
     """
     arrays, low, high = arrow_columns(batch, timestamp_ms)
     return seal(arrays, low, high, **options)
@@ -200,7 +200,7 @@ def _add(arrays: Arrays, column: Column, items: Sequence[Any], count: int) -> No
 
 
 def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) -> tuple[int, int]:
-    """Adds the column unless all are equal; returns the least and the greatest."""
+    """Adds the column unless all values are equal; returns the lowest and the highest."""
     array = _array(TIMESTAMP, timestamps_ms, count)
     if array.null_count:
         raise InvalidRequest(problem="timestamp: every message needs one")
@@ -211,7 +211,7 @@ def _add_timestamps(arrays: Arrays, timestamps_ms: Sequence[int], count: int) ->
 
 
 def _bounds(array: pa.Array) -> tuple[int, int]:
-    """The least and the greatest; nulls do not count."""
+    """The lowest and the highest; nulls do not count."""
     found = pc.min_max(array)
     return found["min"].as_py(), found["max"].as_py()
 
@@ -256,7 +256,7 @@ def _joined(header: FrameHeader, body: pa.Buffer, padding: int) -> bytes:
 def list_array(items: Sequence[Any], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """What `pa.array(items, kind)` returns or raises, for columns of bytes, strings and 64-bit numbers.
 
-    `pa.array` imports pandas (see `arrow_arrays`). It is somewhat faster with lists, so it is used where pandas is
+    `pa.array` imports pandas (see `arrow_arrays`). It is somewhat faster with lists, so it is used if pandas is
     loaded already or not installed.
     """
     if not _would_import_pandas() or type(items) not in (list, tuple):
@@ -289,7 +289,7 @@ def _would_import_pandas() -> bool:
 
 
 def _binaries(items: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
-    """None when something else than bytes is among them."""
+    """None if anything but bytes is among them."""
     present, validity, null_count = items, None, 0
     try:
         data = b"".join(present)
@@ -315,7 +315,7 @@ def _strings(items: Sequence[Any]) -> pa.Array | None:
 
 
 def _integers(items: Sequence[Any]) -> pa.Array | None:
-    """None when something else than whole numbers of 64 bits is among them."""
+    """None if anything but 64-bit whole numbers is among them."""
     if not all(item is None or type(item) is int for item in items):
         return None
     validity, null_count = _validity(items)
@@ -327,7 +327,7 @@ def _integers(items: Sequence[Any]) -> pa.Array | None:
 
 
 def _validity(items: Sequence[Any]) -> tuple[pa.Buffer | None, int]:
-    """The bitmap of what is not None, which is left out when that is everything; and the number of Nones."""
+    """The bitmap of what is not None, left out if nothing is None; and the number of Nones."""
     present = np.fromiter((item is not None for item in items), np.bool_, len(items))
     null_count = len(items) - int(present.sum())
     return (bitmap(present) if null_count else None), null_count

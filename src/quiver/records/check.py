@@ -1,4 +1,5 @@
-"""The entry check: a frame is checked whole, once, when it comes in. What passes is safe to open for every reader."""
+"""The entry check: a frame is checked completely, once, when it comes in. Every reader can safely open what
+passes."""
 
 import numpy as np
 import numpy.typing as npt
@@ -43,9 +44,9 @@ def check_frame(
     allow_control: bool = False,
     needs_keys: bool = False,
 ) -> FrameHeader:
-    """The header of a producer's frame, after every check; InvalidFrame, FrameTooLarge or MessageTooLarge otherwise.
+    """The header of a producer's frame, after every check. Raises InvalidFrame, FrameTooLarge or MessageTooLarge.
 
-    `max_message_bytes` is the topic's limit and takes the place of the general one; with `needs_keys` a message
+    `max_message_bytes` is the topic's limit and replaces the general one; with `needs_keys` a message
     without a key is an InvalidRequest. Nothing larger than `limits.frame_bytes` is allocated, and nothing at all
     before the checksum has matched.
     """

@@ -30,7 +30,7 @@ class Column(NamedTuple):
     nodes: int = 1
     buffers: int = 3
     required_nodes: tuple[int, ...] = ()
-    """The nodes, counted from the column's first, that never have nulls."""
+    """The nodes that never have nulls, counted from the column's first."""
 
 
 VALUE = Column(0, pa.field("value", pa.binary()))
@@ -51,7 +51,7 @@ COLUMNS = {column.bit: column for column in _BODY_ORDER}
 
 
 class Layout(NamedTuple):
-    """What a body with a certain set of columns looks like."""
+    """The layout of a body with a given set of columns."""
 
     columns: tuple[Column, ...]
     schema: pa.Schema

@@ -1,4 +1,4 @@
-"""Cutting a frame before it is stored: some of its messages are left out, and the others close up."""
+"""Removes messages from a frame before it is stored; the others close up."""
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +11,8 @@ from quiver.records.header import COMPRESSION_NAMES, FrameHeader
 
 
 def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytes:
-    """A producer's frame with the messages that are `kept`, of which there must be some. Everything else, columns
-    included, stays as it was."""
+    """A producer's frame with only the `kept` messages, of which there must be some. Everything else stays as it was,
+    including the columns."""
     rows = batch.filter(mask_array(kept))
     columns = layout_for(header.columns).columns
     arrays: Arrays = {column.bit: rows.column(place) for place, column in enumerate(columns)}

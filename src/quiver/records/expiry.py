@@ -1,4 +1,4 @@
-"""Which messages are past their time to live: one rule for queues, readers and pages."""
+"""Which messages are expired: one rule for queues, readers and pages."""
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,14 @@ Past = npt.NDArray[np.bool_]
 
 
 def may_be_past(header: FrameHeader, now_ms: int, ttl_ms: int | None) -> bool:
-    """Whether the frame has to be looked into at all."""
+    """Whether the frame may have expired messages at all."""
     return bool(header.columns & COLUMN_EXPIRES_AT) or _is_past_in_general(header, now_ms, ttl_ms)
 
 
 def past_rows(frame: OpenFrame, now_ms: int, ttl_ms: int | None) -> Past | None:
-    """By row, whether its time is over; None: no message is past its time.
+    """By row, whether it is expired; None: no message is.
 
-    A message that came with a time to live goes by that; the others by the topic's, counted from their arrival.
+    A message's own time to live comes first; otherwise the topic's counts, from the append time on.
     """
     in_general = _is_past_in_general(frame.header, now_ms, ttl_ms)
     own = frame.column(EXPIRES_AT)

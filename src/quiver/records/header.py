@@ -1,7 +1,7 @@
 """The frame header: 88 bytes in front of every frame, little endian, version 1.
 
 Layout (docs/adr/0001-frame-format.md). The broker stamps bytes 8 to 31; the producer sets all others, and its
-checksum covers exactly those and the body, so that it stays good from the producer to the last reader.
+checksum covers exactly those and the body, so that it stays valid from the producer to the last reader.
 
       0  magic "QV"            32  length                48  producer id        84  attributes
       2  version               36  uncompressed length   56  producer epoch     86  columns
@@ -114,7 +114,7 @@ class FrameHeader(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Messages for readers: a control frame holds none."""
+        """Messages for readers: a control frame has none."""
         return 0 if self.is_control else self.record_count
 
     @property
@@ -128,7 +128,7 @@ def pack_header(header: FrameHeader) -> bytearray:
 
 
 def unpack_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> FrameHeader:
-    """Reads a header without checking its checksums; InvalidFrame when it cannot be one at all."""
+    """Reads a header without checking its checksums. Raises InvalidFrame if it cannot be one at all."""
     if len(buffer) - position < HEADER_BYTES:
         raise InvalidFrame(problem=f"a frame has at least {HEADER_BYTES} bytes")
     fields = _HEADER.unpack_from(buffer, position)
@@ -140,7 +140,7 @@ def unpack_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
 
 
 def header_crc(header: bytes | bytearray | memoryview) -> int:
-    """The checksum over the whole header, less its own field."""
+    """The checksum over the whole header, without its own field."""
     data = bytes(header[:HEADER_BYTES])
     return int(google_crc32c.value(data[:20] + data[24:]))
 
@@ -154,7 +154,7 @@ def body_crc(header: bytes | bytearray | memoryview, body: bytes | bytearray | m
 
 
 def read_stamped_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> FrameHeader:
-    """Reads the header of a stored frame and checks the header checksum; InvalidFrame when it is bad."""
+    """Reads the header of a stored frame and checks the header checksum. Raises InvalidFrame if it is bad."""
     header = unpack_header(buffer, position)
     if header_crc(memoryview(buffer)[position : position + HEADER_BYTES]) != header.header_crc:
         raise InvalidFrame(problem="the header checksum does not match")
@@ -162,7 +162,7 @@ def read_stamped_header(buffer: bytes | bytearray | memoryview, position: int = 
 
 
 class StampedFrame(NamedTuple):
-    """A frame with its place in the log: what `Log.append` takes."""
+    """A frame with its offset: what `Log.append` takes."""
 
     header: FrameHeader
     header_bytes: bytes | bytearray | memoryview

@@ -34,7 +34,7 @@ ARROW_SCHEMA = pa.schema(
         HEADERS.field,
     ]
 )
-"""What `OpenFrame.to_arrow` gives, whatever columns the frame has."""
+"""The schema of `OpenFrame.to_arrow`, whatever columns the frame has."""
 
 _DEFAULT_LIMITS = Limits()
 
@@ -74,7 +74,7 @@ class OpenFrame:
         return times.to_pylist()  # type: ignore[no-any-return]
 
     def headers(self) -> list[dict[str, bytes]]:
-        """A dict a message, empty where there are none; of a name that comes twice, the last value."""
+        """A dict per message, empty if it has no headers; if a name occurs twice, the last value."""
         column = self.column(HEADERS)
         if column is None:
             return [{} for _ in range(self.header.record_count)]
@@ -93,7 +93,7 @@ class OpenFrame:
         return [base + delta for delta in deltas.to_pylist()]
 
     def column(self, column: Column) -> pa.Array | None:
-        """The Arrow array of a column, None when the frame does not have it."""
+        """The Arrow array of a column; None if the frame does not have it."""
         if column.bit and not self.header.columns & column.bit:
             return None
         return self.batch.column(layout_for(self.header.columns).place(column))
@@ -134,7 +134,7 @@ def open_frame(
     verify: bool = True,
     limits: Limits = _DEFAULT_LIMITS,
 ) -> OpenFrame:
-    """Opens the stored frame at a position; InvalidFrame when it is damaged or cut off.
+    """Opens the stored frame at a position. Raises InvalidFrame if it is damaged or cut off.
 
     `verify` checks both checksums and that the body is sound, so that no bytes can crash the reader. Without it the
     frame must have been checked before; that is also the way to open a frame that no broker has stamped yet.

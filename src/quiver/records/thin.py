@@ -1,4 +1,4 @@
-"""Thinning a stored frame out: some of its messages go, the others keep their offsets."""
+"""Removes messages from a stored frame; the others keep their offsets."""
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ _LEFT_OUT_WHEN_EMPTY = (KEY, DELIVER_AT, EXPIRES_AT, ID)
 
 
 def offset_deltas(header: FrameHeader, batch: pa.RecordBatch) -> Deltas:
-    """How far each message lies behind the frame's base offset."""
+    """The distance of each message from the frame's base offset."""
     if not header.columns & OFFSET_DELTA.bit:
         return np.arange(header.record_count, dtype=np.int32)
     deltas: Deltas = to_numbers(batch.column(layout_for(header.columns).place(OFFSET_DELTA)))
@@ -25,11 +25,11 @@ def offset_deltas(header: FrameHeader, batch: pa.RecordBatch) -> Deltas:
 def thin_frame(
     header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_], *, max_bytes: int
 ) -> list[StampedFrame]:
-    """The frame without the messages that are not `kept`, of which there must be some on either side.
+    """The frame with only the `kept` messages: some, but not all.
 
-    Everything but the number of messages and their timestamps' range stays as it was, the range of offsets included.
-    A plain body is compressed when that makes it smaller: it will not be rewritten often. The offsets that are now
-    written down take room, so a frame near `max_bytes` may become two.
+    Only the number of messages and the range of their timestamps change; the range of offsets stays. A plain body is
+    compressed if that makes it smaller: it will not be rewritten often. The offsets are now stored and take space, so
+    a frame near `max_bytes` may become two.
     """
     deltas = offset_deltas(header, batch)[kept]
     rows = batch.filter(mask_array(kept))
@@ -39,7 +39,7 @@ def thin_frame(
 def _frames(
     header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first: int, last: int, max_bytes: int
 ) -> list[StampedFrame]:
-    """Frames for the offsets from `first` to `last` behind the base offset of the old one."""
+    """Frames for the offsets from `first` to `last` after the base offset of the old one."""
     frame = _sealed(header, rows, deltas - np.int32(first), first=first, last=last)
     if unpack_header(frame).uncompressed_length > max_bytes and len(deltas) > 1:
         middle = len(deltas) // 2

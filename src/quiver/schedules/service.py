@@ -97,7 +97,7 @@ class Schedules:
         return [self._state(name) for name in sorted(self._table.states)]
 
     async def get(self, name: str) -> ScheduleState:
-        """ScheduleNotFound."""
+        """Raises ScheduleNotFound."""
         return self._state(name)
 
     def _state(self, name: str) -> ScheduleState:

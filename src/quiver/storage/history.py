@@ -1,4 +1,4 @@
-"""How much of a journal stays beyond what its snapshots need, for whoever reads it later."""
+"""How much of a journal is kept beyond what its snapshots need, for later readers."""
 
 from typing import NamedTuple
 

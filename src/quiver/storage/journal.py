@@ -81,8 +81,8 @@ class Journal:
     ) -> "Journal":
         """Opens the journal, restores the newest snapshot that can be used and applies every record after it.
 
-        `restore` may be called again after it raised, with an older one. CorruptData when what is left does not tell
-        the whole: a state machine is never taken for empty because its files are damaged.
+        `restore` may be called again after it raised, with an older one. Raises CorruptData if what is left does not
+        tell the whole: a state machine is never taken for empty because its files are damaged.
         """
         log = await storage.open_log(log_id, options)
         journal = cls(log, epoch=epoch, clock=clock, apply=apply)
@@ -158,7 +158,8 @@ class Journal:
         return True
 
     async def sync(self) -> None:
-        """Returns when everything written so far is on disk; whoever comes while a sync runs shares the next one."""
+        """Returns when everything written so far is on disk; callers that come while a sync runs share the next
+        one."""
         if self._next_sync is None:
             self._next_sync = asyncio.get_running_loop().create_future()
         if self._sync_task is None:
@@ -258,7 +259,7 @@ class Journal:
                 except Exception as error:
                     self._failures += 1
                     waiting.set_exception(_shown(error))
-                    waiting.exception()  # whoever waited may have gone
+                    waiting.exception()  # the caller may be gone
                 else:
                     waiting.set_result(None)
         finally:
@@ -288,7 +289,7 @@ class Journal:
 
 
 def _shown(error: Exception) -> Exception:
-    """A journal is closed when the broker stops: that is what whoever still writes is told, and may try again."""
+    """A journal is closed when the broker stops: later writers are told so, and may try again."""
     return ShuttingDown() if isinstance(error, Closed) else error
 
 

@@ -70,7 +70,7 @@ class JournaledState(Generic[Event]):
     async def open(self, storage: Storage, epoch: int, *, history: History = NO_HISTORY) -> None:
         """Restores the newest usable snapshot and applies the events after it.
 
-        CorruptData when the journal is damaged; that is `problem` from then on.
+        Raises CorruptData if the journal is damaged; that is `problem` from then on.
         """
         try:
             self._journal = await Journal.open(
@@ -102,7 +102,7 @@ class JournaledState(Generic[Event]):
 
     @property
     def journal(self) -> Journal:
-        """For owners that write records of their own making; ShuttingDown when it is not open."""
+        """For owners that write records of their own making. Raises ShuttingDown if it is not open."""
         self.check()
         if self._journal is None:
             raise ShuttingDown()

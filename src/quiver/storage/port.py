@@ -172,7 +172,7 @@ class Log(Protocol):
         """Where the first frame begins that ends after `offset` and has one of the priorities (bits: 1 << priority).
 
         None when there is none below readable_offset. Found by the index: the cost does not depend on how much lies
-        between. Damaged frames are passed over.
+        between. Damaged frames are skipped.
         """
         ...
 
@@ -202,7 +202,7 @@ class Log(Protocol):
     async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
         """Rolls an old active segment; returns the offset below which everything is too old or too much.
 
-        It is for `drop_front`, once whoever knows something by what goes has noted it elsewhere.
+        For `drop_front`, once everything that only the removed frames tell is saved elsewhere.
         """
         ...
 
@@ -266,7 +266,7 @@ class Storage(Protocol):
         ...
 
     async def open_log(self, log_id: str, options: LogOptions) -> Log:
-        """Opens or creates a log, recovering it if need be."""
+        """Opens or creates a log, and recovers it if necessary."""
         ...
 
     async def delete_logs(self, directory: str) -> None:

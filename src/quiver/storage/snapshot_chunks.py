@@ -14,7 +14,7 @@ def chunk(content: object) -> bytes:
 
 
 def chunks(data: bytes) -> Iterator[memoryview]:
-    """What `chunk` encoded, still as MessagePack; ValueError when the last one is cut off."""
+    """What `chunk` encoded, still as MessagePack. Raises ValueError if the last one is cut off."""
     view, at = memoryview(data), 0
     while at < len(view):
         start = at + _LENGTH.size

@@ -56,7 +56,7 @@ class SerialWriter(Generic[Item]):
             self._start()
 
     def submit(self, item: Item, size: int) -> "Queued[Item]":
-        """Queues an item; `write` gets it together with its neighbours and answers each of them."""
+        """Queues an item; `write` gets it together with its neighbours and resolves each of them."""
         queued = Queued(item, size)
         self._items.append(queued)
         self.queued_bytes += size

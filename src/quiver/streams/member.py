@@ -29,7 +29,7 @@ class Subscription(msgspec.Struct, frozen=True, kw_only=True):
     session_ms: int = SESSION_MS
 
     def check(self) -> None:
-        """InvalidRequest if a member cannot ask for this."""
+        """Raises InvalidRequest if a member cannot ask for this."""
         if not self.topics and self.pattern is None:
             raise InvalidRequest(problem="a member must subscribe to topics, or to a pattern of topic names")
         if not MIN_SESSION_MS <= self.session_ms <= MAX_SESSION_MS:

@@ -22,7 +22,7 @@ class MemberView(NamedTuple):
 
 
 class ChangeSignal:
-    """Wakes whoever waits for the next change of a group's membership. In memory only."""
+    """Wakes everybody who waits for the next change of a group's membership. In memory only."""
 
     __slots__ = ("changed", "version")
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 
 
 class DeficitRoundRobin:
-    """Levels are numbered from 0. Whoever serves them asks `next` and then serves just what it says.
+    """Levels are numbered from 0. The caller asks `next` and then serves exactly what it returns.
 
     - While several levels are ready, each gets its weight's part of what is served, whatever the batch sizes.
-    - A level that is not ready saves nothing up: it loses its deficit. Alone, a level gets all it can use.
+    - A level that is not ready saves nothing: it loses its deficit. A level alone gets all it can use.
     - A level that was ready but not served for `starvation_ms` comes next, the one that waits longest first. That is
       charged to it, as far as one round goes.
-    - Inside a level nothing is chosen: `next` gives a number, and the level's own order says which.
+    - Inside a level nothing is chosen: `next` returns a number, and the level's own order says which.
 
     One round serves `quantum` times each weight: a larger one makes larger batches, a smaller one a finer mix.
     """
@@ -50,7 +50,7 @@ class DeficitRoundRobin:
         return level, count
 
     def give_back(self, level: int, count: int) -> None:
-        """Of the number that the last `next` gave for this level, `count` could not be served after all."""
+        """`count` of the number that the last `next` returned for this level could not be served."""
         returned = min(count, self._charged)
         self._charged -= returned
         self._deficits[level] += returned

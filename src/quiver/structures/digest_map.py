@@ -1,4 +1,4 @@
-"""An unchanging map from digests of 16 bytes to integers: 24 bytes an entry, asked for many at a time."""
+"""An immutable map from digests of 16 bytes to integers: 24 bytes per entry, for lookups of many at a time."""
 
 from collections.abc import Iterable
 
@@ -33,7 +33,7 @@ class Digests:
 
 
 class WantedDigests(Digests):
-    """Digests to look for. Many are sorted: searching goes through memory once then."""
+    """Digests to look for. Many are sorted, so that the search goes through memory once."""
 
     __slots__ = ("order",)
 
@@ -47,10 +47,10 @@ class DigestMap:
     __slots__ = ("_high", "_low", "_numbers", "_packed")
 
     def __init__(self, packed: bytes | memoryview) -> None:
-        """From what `pack` gave; ValueError when it cannot have been that."""
+        """The map that `pack` wrote. Raises ValueError if it cannot be one."""
         count, rest = divmod(len(packed), _ENTRY_BYTES)
         if rest:
-            raise ValueError(f"a map of digests has {_ENTRY_BYTES} bytes an entry, not {len(packed)} in all")
+            raise ValueError(f"a map of digests has {_ENTRY_BYTES} bytes per entry, not {len(packed)} in all")
         self._packed = packed
         self._high: Words = np.frombuffer(packed, "<u8", count)
         self._low: Words = np.frombuffer(packed, "<u8", count, 8 * count)
@@ -58,7 +58,7 @@ class DigestMap:
 
     @classmethod
     def of(cls, digests: Digests, numbers: Numbers) -> "DigestMap":
-        """Of a digest that comes several times the last number counts."""
+        """If a digest occurs several times, the last number counts."""
         high, low = digests.high, digests.low
         order = np.argsort(high, kind="stable")
         if np.any(high[order[1:]] == high[order[:-1]]):
@@ -70,7 +70,7 @@ class DigestMap:
         return cls(b"".join((high[order].tobytes(), low[order].tobytes(), numbers[order].tobytes())))
 
     def joined(self, later: "DigestMap") -> "DigestMap":
-        """Both in one; where both have a digest, the number of the later one."""
+        """Both maps as one; if both have a digest, the number of the later map."""
         both = Digests(np.concatenate((self._high, later._high)), np.concatenate((self._low, later._low)))
         return DigestMap.of(both, np.concatenate((self._numbers, later._numbers)))
 
@@ -78,7 +78,7 @@ class DigestMap:
         return len(self._high)
 
     def highest(self) -> int:
-        """The greatest of the numbers. There must be one."""
+        """The highest number. The map must not be empty."""
         return int(self._numbers.max())
 
     def pack(self) -> bytes | memoryview:
@@ -86,7 +86,7 @@ class DigestMap:
         return self._packed
 
     def find(self, wanted: WantedDigests) -> tuple[list[int], list[int]]:
-        """Which of the digests are in, by their places, and their numbers."""
+        """The places of the digests that are in the map, and their numbers."""
         if not len(self) or not len(wanted):
             return [], []
         rows, at = self._matches(wanted.high, wanted.low)

@@ -11,7 +11,7 @@ Range = tuple[int, int]
 class IntervalSet:
     """Integers of 64 bits. Ranges are half open: `start` is in, `stop` is not; `start >= stop` is an empty range.
 
-    Sixteen bytes for each range. Questions cost a binary search; a change costs that, plus the ranges it swallows,
+    Sixteen bytes per range. A lookup costs a binary search; a change costs that, plus the ranges that it absorbs,
     plus moving the ranges after it in memory as one block. A change that raises leaves the set as it was.
 
     `sortedcontainers` has no set of ranges.
@@ -172,7 +172,7 @@ class IntervalSet:
         return decoded
 
     def pack(self) -> bytes:
-        """As `encode`, for sets of very many ranges: sixteen bytes each, at the speed of copying."""
+        """Like `encode`, for sets of very many ranges: sixteen bytes each, at the speed of copying."""
         return self._starts.tobytes() + self._stops.tobytes()
 
     @classmethod

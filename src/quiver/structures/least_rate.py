@@ -1,8 +1,8 @@
-"""Whether something moves fast enough: a count that must rise by a least amount in every span of time. Pure."""
+"""Whether something is fast enough: a count must rise by a least amount in every period. Pure."""
 
 
 class LeastRate:
-    """Looked at from time to time, with the count so far; it begins again whenever nothing is due."""
+    """Checked from time to time with the count so far; the period starts again whenever nothing is due."""
 
     __slots__ = ("_count", "_since")
 
@@ -11,7 +11,8 @@ class LeastRate:
         self._count = 0
 
     def is_missed(self, now: float, count: int, *, due: bool, span_seconds: float, per_second: float) -> bool:
-        """True when a whole span in which more was due brought less than `per_second` in the mean, or nothing."""
+        """True if in a whole period in which more was due the count rose by less than `per_second` on average, or not
+        at all."""
         if not due:
             self._since = None
             return False

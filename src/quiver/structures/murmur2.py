@@ -61,7 +61,7 @@ def murmur2_column(keys: pa.Array) -> Hashes:
     _, offset_buffer, data_buffer = keys.buffers()
     offsets = np.frombuffer(offset_buffer, np.int32, count + 1, keys.offset * 4).astype(np.int64)
     starts, lengths = offsets[:-1], np.diff(offsets)
-    # Padding lets the word at the last byte be read whole; the bytes behind a key are masked away.
+    # Padding lets the word at the last byte be read whole; the bytes after a key are masked away.
     data = np.zeros(int(offsets[-1]) + 4, np.uint8)
     if data_buffer is not None:
         data[:-4] = np.frombuffer(data_buffer, np.uint8, int(offsets[-1]))

@@ -1,7 +1,7 @@
 """Patterns of names: regular expressions that match in linear time.
 
-Arrow's engine is RE2, whose time does not explode whatever the expression: a pattern comes from a client and is
-matched on the event loop. It knows no look-around and no back references.
+Arrow's engine is RE2, whose time is linear for every expression: a pattern comes from a client and is matched on the
+event loop. RE2 has no look-around and no back references.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ MAX_PATTERN_LENGTH = 1000
 
 
 def check_pattern(pattern: str) -> None:
-    """InvalidRequest says why a pattern is none."""
+    """Raises InvalidRequest if it is not a valid pattern."""
     if len(pattern) > MAX_PATTERN_LENGTH:
-        raise InvalidRequest(problem=f"the pattern is longer than {MAX_PATTERN_LENGTH} characters")
+        raise InvalidRequest(problem=f"the pattern is too long: at most {MAX_PATTERN_LENGTH} characters")
     try:
         matching(pattern, [""])
     except (pa.ArrowInvalid, UnicodeEncodeError) as error:

@@ -52,7 +52,7 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 
 def merged_many(ranges: Sequence[Range]) -> list[Range]:
-    """As `merged`, for very many ranges, none of them empty."""
+    """Like `merged`, for very many ranges, none of them empty."""
     if not ranges:
         return []
     bounds = np.array(ranges, dtype=np.int64)
@@ -64,5 +64,5 @@ def merged_many(ranges: Sequence[Range]) -> list[Range]:
 
 
 def size(ranges: Iterable[Range]) -> int:
-    """How many integers they hold, when none overlap."""
+    """How many integers they contain, if none overlap."""
     return sum(stop - start for start, stop in ranges)

@@ -17,7 +17,7 @@ _MOST = 2048
 _HALF = _MOST // 2
 _FEW = 256
 _SINGLY = 8
-"""So many pairs for the same chunk are added one by one; more are merged into it."""
+"""Up to this many pairs for the same chunk are added one by one; more are merged into it."""
 
 
 class _Chunk(NamedTuple):
@@ -38,9 +38,8 @@ class OrderedPairs:
     A change costs two binary searches and moving a part of one chunk; a position is found by its number as fast as by
     its pair. Not thread-safe.
 
-    `sortedcontainers.SortedList` of tuples was measured: it takes 130 bytes per pair, a million pairs 130 MB instead
-    of 16. Adding and removing a pair takes it 1.2 us instead of 3 at a thousand pairs, 13 us instead of 11 at a
-    million. It cannot add or return whole arrays, as delays do.
+    Not a `sortedcontainers.SortedList` of tuples: it takes 130 bytes per pair, a million pairs 130 MB instead of 16,
+    and cannot add or return whole arrays, as delays do, although single changes of small sets are faster.
     """
 
     __slots__ = ("_chunks", "_count", "_lows", "_starts")
@@ -73,7 +72,7 @@ class OrderedPairs:
         return firsts[0], seconds[0]
 
     def add(self, first: int, second: int) -> None:
-        """Put a pair in that is not in."""
+        """Add a pair that is not in the set."""
         if not self._chunks:
             self._put(0, 0, array("q", [first]), array("q", [second]))
             return
@@ -91,7 +90,7 @@ class OrderedPairs:
             self._put(index, index + 1, *chunk)
 
     def extend(self, firsts: Integers, seconds: Integers) -> None:
-        """Put many pairs in, in any order, none of which is in."""
+        """Add many pairs, in any order, none of which is in the set."""
         order = np.lexsort((seconds, firsts))
         firsts, seconds = firsts[order], seconds[order]
         listed, others = firsts.tolist(), seconds.tolist()
@@ -107,7 +106,7 @@ class OrderedPairs:
             at = end
 
     def remove(self, first: int, second: int) -> bool:
-        """Take a pair out. False if it was not in."""
+        """Remove a pair. False if it was not in the set."""
         if not self._chunks:
             return False
         index = self._index(first, second)
@@ -119,7 +118,7 @@ class OrderedPairs:
         return True
 
     def pop(self, first: int) -> int | None:
-        """Take the lowest pair with this first out, and return its second."""
+        """Remove the lowest pair with this first, and return its second."""
         found = self._lowest_with(first)
         if found is None:
             return None
@@ -134,7 +133,7 @@ class OrderedPairs:
         return None if found is None else self._chunks[found[0]].seconds[found[1]]
 
     def rank(self, first: int, second: int = LOWEST) -> int:
-        """How many pairs are below this one, which may be in or not."""
+        """How many pairs are below this one, which need not be in the set."""
         if not self._chunks:
             return 0
         index = self._index(first, second)
@@ -149,14 +148,14 @@ class OrderedPairs:
         return self._gather(index, start - starts[index], stop - start)
 
     def starting_at(self, first: int, second: int, count: int) -> list[Pair]:
-        """Up to `count` pairs from this one on, which may be in or not."""
+        """Up to `count` pairs from this one on, which need not be in the set."""
         if not self._chunks or count <= 0:
             return []
         index = self._index(first, second)
         return self._gather(index, self._chunks[index].place(first, second), count)
 
     def columns(self, first: int, second: int, count: int) -> tuple[Integers, Integers]:
-        """As `starting_at`, the firsts and the seconds as arrays of their own."""
+        """Like `starting_at`, with the firsts and the seconds as separate arrays."""
         if not self._chunks or count <= 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         index = self._index(first, second)
@@ -215,7 +214,7 @@ class OrderedPairs:
         return found
 
     def _run_end(self, index: int, firsts: list[int], seconds: list[int], at: int) -> int:
-        """How far sorted pairs go that belong into one chunk."""
+        """How many of the sorted pairs belong into one chunk."""
         if index + 1 >= len(self._lows):
             return len(firsts)
         first, second = self._lows[index + 1], self._chunks[index + 1].seconds[0]
@@ -245,7 +244,7 @@ class OrderedPairs:
         self._starts = None
 
     def _join(self, index: int) -> None:
-        """A chunk has become small: it is merged into the one before or after it, if that has room."""
+        """Merges a chunk that has become small into the one before or after it, if that has room."""
         chunk = self._chunks[index]
         for other in (index - 1, index + 1):
             if 0 <= other < len(self._chunks) and len(chunk.firsts) + len(self._chunks[other].firsts) <= _HALF:

@@ -1,6 +1,6 @@
-"""A set that is looped over in the order in which its members came.
+"""A set that is iterated in the order in which its members were added.
 
-The order of a plain set of objects depends on where they lie in memory, so it differs from run to run. Where that
+The order of a plain set of objects depends on their addresses in memory, so it differs from run to run. Where that
 order decides what happens next, the simulator could not repeat a run.
 """
 
@@ -13,7 +13,7 @@ class OrderedSet(dict[T, None]):
     __slots__ = ()
 
     def add(self, member: T) -> None:
-        """One that is there keeps its place."""
+        """An existing member keeps its place."""
         self[member] = None
 
     def discard(self, member: T) -> None:

@@ -1,4 +1,4 @@
-"""What a timer wheel holds for one stretch of time."""
+"""The entries of a timer wheel for one period."""
 
 from array import array
 from bisect import bisect_right
@@ -9,15 +9,15 @@ import numpy as np
 
 # Cancelled entries are dropped from a bucket when they are more than this and more than half of it.
 _STALE_MIN = 64
-# Numbers of 16 bits are sorted by radix, many times faster than longer ones.
+# numpy sorts 16-bit numbers by radix, which is much faster than sorting longer ones.
 _SHORT_MAX = 0xFFFF
 
 
 class TimerBucket:
     """Entries (id, time) in the order of insertion, or of time once `arrange` was called; 16 bytes each.
 
-    A cancelled entry stays until it is met or there are too many of them. An id has at most one live entry here and
-    that is the last inserted, so the first entries of an id are the cancelled ones, as many as `_stale` says.
+    A cancelled entry stays until it is reached or there are too many of them. An id has at most one live entry here
+    and that is the last inserted, so the first entries of an id are the cancelled ones, as many as `_stale` says.
     `earliest_ms` is at or before the earliest live time.
     """
 
@@ -55,7 +55,8 @@ class TimerBucket:
         return len(self._ids) - self._taken
 
     def __lt__(self, other: "TimerBucket") -> bool:
-        """Earlier first; of those that begin together the longer, which may hold what belongs into the shorter."""
+        """Earlier first; among those that begin together the longer one, which may have entries for the shorter
+        one."""
         return self.tick < other.tick or (self.tick == other.tick and self.level > other.level)
 
     def add(self, id: int, at_ms: int) -> None:
@@ -117,7 +118,7 @@ class TimerBucket:
         self._ordered = True
 
     def _purge(self) -> None:
-        """Let go of what was taken or cancelled."""
+        """Free what was taken or cancelled."""
         del self._ids[: self._taken], self._times[: self._taken]
         self._taken = 0
         if self._stale_count:

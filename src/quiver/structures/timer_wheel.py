@@ -10,7 +10,8 @@ _LEVEL_BITS = 8
 _LEVELS = 8  # enough for every time of 64 bits
 _KEY_BITS = 3
 _TIME_LIMIT_MS = 1 << 62
-# A bucket larger than this is spread over the level below in slices of this size, a tick each, before its time comes.
+# A bucket larger than this is spread over the level below in slices of this size, one per tick, before its time
+# comes.
 _SLICE = 4096
 
 
@@ -18,12 +19,12 @@ class TimerWheel:
     """Integers of 64 bits as ids, each with the time at which it is due. An id is pending at most once.
 
     Level 0 has a bucket for each tick of 10 ms, every further level one for 256 buckets of the level below. An entry
-    lies in the lowest level at which it shares the next larger bucket with the present, and moves down when the time
-    of its bucket comes: at most once for each level. Buckets are kept in a heap by their beginning, so time without
-    entries costs nothing to pass.
+    is in the lowest level at which it shares the next larger bucket with the present, and moves down when the time
+    of its bucket comes: at most once per level. Buckets are in a heap by their beginning, so time without entries
+    costs nothing.
 
-    Order survives since a bucket's entries keep theirs when they move, and a larger bucket is emptied into smaller
-    ones before any of these is emptied. Not for several threads.
+    The order is kept because entries keep their order when they move, and a larger bucket is emptied into smaller
+    ones before any of these is emptied. Not thread-safe.
     """
 
     __slots__ = ("_buckets", "_heap", "_tick", "_where")
@@ -127,12 +128,13 @@ class TimerWheel:
             where[id] = child.key
 
     def _all_due(self, bucket: TimerBucket, target: int, room: int) -> bool:
-        """Whether the first bucket can be emptied at once: its whole time is past and nothing else lies in that."""
+        """Whether the first bucket can be emptied directly: its whole time is past and no other bucket is within
+        it."""
         end = bucket.tick + (1 << _LEVEL_BITS * bucket.level)
         return end <= target and len(bucket) <= room and all(other.tick >= end for other in self._heap[1:3])
 
     def _large(self) -> TimerBucket | None:
-        """Of the buckets that come next in their levels, the highest that is too large to move in one go."""
+        """Among the next buckets of all levels, the highest that is too large to move in one go."""
         if len(self._where) > _SLICE:
             for level in range(_LEVELS - 1, 0, -1):
                 shift = _LEVEL_BITS * level

@@ -4,10 +4,10 @@ from quiver.system.randomness import Randomness
 
 
 class Backoff:
-    """Pauses that grow by a factor from `first_seconds` up to `longest_seconds`. One per thing that is retried.
+    """Pauses that grow by a factor from `first_seconds` up to `longest_seconds`. One per operation that is retried.
 
-    `jitter` is the part of each pause that chance may take away, so that many that failed together do not all come
-    back together; it needs a `randomness`.
+    `jitter` is the random part of each pause, so that many operations that failed together are not all retried
+    together; it needs a `randomness`.
     """
 
     __slots__ = ("_factor", "_first", "_jitter", "_longest", "_next", "_randomness", "failures")

@@ -15,13 +15,13 @@ class Clock(Protocol):
 
 
 class SteadyClock:
-    """Wall-clock time as it was at the start, and from then on as the monotonic clock runs: for durations.
+    """The steady clock: wall-clock time at the start, from then on advanced by the monotonic clock. For durations.
 
-    Steps of the wall clock do not reach it, so what is to be shown or compared with other times needs the wall clock.
+    It does not follow steps of the wall clock, so times that are shown or compared with others need the wall clock.
     """
 
     def __init__(self, wall: Clock, *, at_least_ms: int = 0) -> None:
-        """It begins at a time or later."""
+        """It begins at this time or later."""
         self._wall = wall
         self._start_ms = max(wall.now_ms(), at_least_ms) - _monotonic_ms(wall)
 
@@ -29,7 +29,7 @@ class SteadyClock:
         return self._start_ms + _monotonic_ms(self._wall)
 
     def earlier_ms(self) -> int:
-        """This or the wall clock, whichever is behind: what is forgotten by age is old by both of them."""
+        """The earlier of this and the wall clock: what is forgotten by age is old by both."""
         return min(self.now_ms(), self._wall.now_ms())
 
     def monotonic(self) -> float:

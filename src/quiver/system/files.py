@@ -12,7 +12,7 @@ IOV_MAX = 1024
 
 
 class Files:
-    """Thin wrappers around `os`, one a call, so that a subclass can inject faults at any of them."""
+    """Thin wrappers around `os`, one per call, so that a subclass can inject faults at any of them."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
@@ -43,7 +43,7 @@ class Files:
         return path.stat().st_size
 
     def modified_ms(self, path: Path) -> int:
-        """When the file was last written, by the wall clock of then."""
+        """When the file was last written, according to the wall clock at that time."""
         return path.stat().st_mtime_ns // 1_000_000
 
     def set_modified_ms(self, path: Path, time_ms: int) -> None:
@@ -84,7 +84,7 @@ class Files:
         return path.read_bytes()
 
     def write_file(self, path: Path, data: bytes, *, sync: bool = True) -> None:
-        """Replaces a small file whole: a reader sees the old content or the new, never a mix."""
+        """Replaces a small file as a whole: a reader sees the old content or the new, never a mix."""
         temporary = path.with_name(path.name + ".tmp")
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
         try:
@@ -98,9 +98,9 @@ class Files:
             self.sync_directory(path.parent)
 
     def write_all(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
-        """Writes every byte, in as many calls as it takes; returns the position behind the last one.
+        """Writes every byte, in as many calls as it takes; returns the position after the last one.
 
-        Raises OSError when the file system stops taking bytes; what was written before that stays in the file.
+        Raises OSError if the file system accepts no more bytes; what was written before that stays in the file.
         """
         pending = [memoryview(b).cast("B") for b in buffers if len(b)]
         while pending:
@@ -116,7 +116,7 @@ class Files:
         return position
 
     def lock(self, path: Path) -> int:
-        """Takes an exclusive lock on a file for this process; BlockingIOError when another holds it."""
+        """Takes an exclusive lock on a file for this process; raises BlockingIOError if another process has it."""
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,9 +1,9 @@
-"""Memory that clients make the broker hold: one budget over all connections of all ports.
+"""The memory that requests and responses of clients take: one budget for all connections of all ports.
 
-What has arrived counts, never what is announced. Clients that hold little have a share of their own, which no large
-request can take. One large request at a time may go beyond the budget until it is whole, so that requests of which
-only a part is there cannot keep each other from ending; the next one may when what those before it took has shrunk
-to one request. So what is held stays below the budget and two requests.
+Bytes count when they arrive, not when they are announced. Clients that use little have a share of their own, which no
+large request can take. One large request at a time may exceed the budget until it is complete, so that incomplete
+requests cannot block each other; the next one may when the excess of those before it has shrunk to one request. So
+the memory stays below the budget plus two requests.
 """
 
 import sys
@@ -14,9 +14,9 @@ from quiver.model.limits import KIB, MIB
 
 DEFAULT_BYTES = 256 * MIB
 SMALL_BYTES = 64 * KIB
-"""Who holds no more than this holds little."""
+"""A client that uses no more than this uses little."""
 _SMALL_SHARE = 8
-"""The part of the budget that is kept for those: an eighth."""
+"""The part of the budget that is kept for such clients: an eighth."""
 
 
 class MemoryBudget:
@@ -28,9 +28,9 @@ class MemoryBudget:
         self._request_bytes = request_bytes
         self._small_share = total_bytes // _SMALL_SHARE
         self._small_bytes = 0
-        """What those hold who hold little."""
+        """What clients use that use little."""
         self._beyond: Holding | None = None
-        """Whose request may go beyond the budget."""
+        """The client whose request may exceed the budget."""
         self._waiting: dict[Holding, tuple[int, Callable[[], None]]] = {}
         """How much they need, in the order in which they asked."""
 
@@ -68,7 +68,7 @@ class MemoryBudget:
 
 
 class Holding:
-    """What one client holds."""
+    """The memory of one client."""
 
     __slots__ = ("_budget", "held_bytes", "is_large")
 
@@ -78,7 +78,7 @@ class Holding:
         self.is_large = False
 
     def room(self) -> int:
-        """How many bytes more may be held."""
+        """How many more bytes may be used."""
         budget = self._budget
         return sys.maxsize if budget._may_go_beyond(self) else budget._room(self)
 
@@ -86,24 +86,24 @@ class Holding:
         return size <= self.room()
 
     def check(self, size: int = 1) -> None:
-        """Overloaded when so much more may not be held."""
+        """Raises Overloaded if this many more bytes may not be used."""
         if not self.admits(size):
-            raise Overloaded(problem=f"requests and answers hold {self._budget.held_bytes} bytes")
+            raise Overloaded(problem=f"requests and responses take {self._budget.held_bytes} bytes")
 
     def take(self, size: int) -> None:
-        """Holds more of a request; Overloaded when that is too much."""
+        """Takes more bytes for a request. Raises Overloaded if that is too much."""
         self.check(size)
         self.arrived(self.held_bytes + size)
 
     def arrived(self, size: int) -> None:
-        """It is so much now, because more of a request has come: there was `room`."""
+        """Sets the size after more of a request has arrived: there was `room`."""
         budget = self._budget
         if budget._beyond is None and size - self.held_bytes > budget._room(self):
             budget._beyond = self
         self.resize(size)
 
     def resize(self, size: int) -> None:
-        """It is so much now, for any other reason."""
+        """Sets the size for any other reason."""
         budget, before = self._budget, self.held_bytes
         if size == before:
             return
@@ -117,17 +117,17 @@ class Holding:
             budget._wake()
 
     def end_request(self) -> None:
-        """A request is whole: what is held of it goes by itself, and another one may go beyond the budget."""
+        """A request is complete: its bytes will be freed, and another request may exceed the budget."""
         if self._budget._beyond is self:
             self._budget._beyond = None
             self._budget._wake()
 
     def when_admitted(self, wake: Callable[[], None], size: int = 1) -> None:
-        """Calls `wake` once, when so much more may be held; who asked first gets it first."""
+        """Calls `wake` once, when this many more bytes may be used; first come, first served."""
         self._budget._waiting[self] = size, wake
 
     def stop_waiting(self) -> None:
-        """It needs no more than it holds."""
+        """Withdraws what it waits for."""
         self._budget._waiting.pop(self, None)
         self.end_request()
 

@@ -1,8 +1,7 @@
-"""Connections over TCP. Whatever listens or dials takes a Network and asks it.
+"""Connections over TCP. Everything that listens or dials uses a Network.
 
 Both sides of a connection are stream sockets. Those of another Network need not be sockets of the operating system:
-the loop that runs them must know them, and whoever holds one uses only its methods, and its `fileno` only to ask the
-loop.
+the loop that runs them must know them, and callers use only their methods, and `fileno` only for calls of the loop.
 """
 
 import asyncio
@@ -20,12 +19,12 @@ class Network(Protocol):
     async def listen(self, host: str, port: int) -> tuple[list[socket.socket], int]:
         """Non-blocking listeners on every address of a host, and their port; port 0 picks a free one.
 
-        InvalidSetting when the address is not available.
+        Raises InvalidSetting if the address is not available.
         """
         ...
 
     async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connected socket; OSError or TimeoutError when that fails."""
+        """A connected socket. Raises OSError or TimeoutError if that fails."""
         ...
 
 

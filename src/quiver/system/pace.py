@@ -1,6 +1,6 @@
-"""Long work on the event loop in slices, so that everybody else is served meanwhile.
+"""Long work on the event loop in slices, so that others are served meanwhile.
 
-What is looped over may change while others run: loop over a copy, and expect that what it names is gone.
+A collection may change while others run: iterate over a copy, and expect that items are gone.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class Pace:
-    """Held by one piece of work, which asks for `turn` at every step.
+    """Belongs to one piece of work, which calls `turn` at every step.
 
     A loop that has `processor_seconds` is asked instead of the processor: in the simulator, work takes its turns at
     the same steps in every run.
@@ -37,9 +37,9 @@ class Pace:
 
 
 class Turnstile:
-    """Lets a few through at each turn of the loop, in the order in which they came.
+    """Lets a few tasks through at each turn of the loop, in the order of arrival.
 
-    For those who are all woken by one event, and do a little each.
+    For tasks that are all woken by one event, and do a little work each.
     """
 
     def __init__(self, at_once: int = AT_ONCE) -> None:
@@ -74,7 +74,7 @@ class Turnstile:
 
 
 async def paced(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items one by one, with turns for others in between."""
+    """The items one by one; others get turns in between."""
     pace = Pace()
     for item in items:
         await pace.turn()

@@ -7,7 +7,7 @@ from typing import Protocol
 
 class Randomness(Protocol):
     def token(self, byte_count: int) -> bytes:
-        """Bytes nobody can guess."""
+        """Bytes that nobody can guess."""
         ...
 
     def jitter(self) -> float:
@@ -24,7 +24,7 @@ class SystemRandomness:
 
 
 def seeded(seed: str) -> random.Random:
-    """Chance that is the same in every run."""
+    """Randomness that is the same in every run."""
     return random.Random(seed)  # noqa: S311 - for simulations
 
 

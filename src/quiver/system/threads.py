@@ -1,4 +1,4 @@
-"""Work off the event loop. Whatever blocks (files, searches, compression) takes a Threads and asks it."""
+"""Work off the event loop. Everything that blocks (files, searches, compression) runs in a Threads."""
 
 import asyncio
 import contextlib
@@ -12,17 +12,17 @@ T = TypeVar("T")
 
 
 class Threads(Protocol):
-    """Runs calls that block, a bounded number at a time, while the loop goes on."""
+    """Runs blocking calls, a bounded number at a time, while the loop continues."""
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the call returns or raises.
 
-        A caller that is cancelled waits for a call that has begun: what it changes is known when this returns.
+        A cancelled caller still waits for a call that has begun, so that its changes are complete when this returns.
         """
         ...
 
     def close(self) -> None:
-        """Takes no more calls, and returns when those that have begun are done."""
+        """Accepts no more calls, and returns when those that have begun are done."""
         ...
 
 
@@ -52,7 +52,7 @@ class ThreadPool:
 
 
 class InlineThreads:
-    """No threads: the loop runs each call at once. For tests, and for the simulator's loop."""
+    """No threads: the loop runs each call immediately. For tests, and for the simulator's loop."""
 
     def __init__(self, threads: int = 1, name: str = "inline") -> None:
         self._is_closed = False

@@ -13,7 +13,7 @@ FaultKind = Literal["error", "no_space", "short_write", "kill"]
 
 
 class Killed(BaseException):
-    """The process ends here. Not an Exception, so that nothing cleans up behind it."""
+    """The process ends here. Not an Exception, so that nothing cleans up after it."""
 
 
 class FailingFiles(Files):

@@ -1,10 +1,10 @@
-"""The memory engine with yield points: a test stops a log in the middle of a call, and lets it go on when it likes.
+"""The memory engine with yield points: a test stops a log in the middle of a call, and releases it later.
 
-What runs in a thread, or between two awaits, comes in every order in real use, and in one order in a test. Here the
-test says which. The points of a call:
+What runs in a thread, or between two awaits, happens in any order in real use, but in one order in a test. Here the
+test chooses the order. The points of a call:
 
 - `append`: nothing is written yet;
-- `appended`: the frames are in the log and its `readable_offset` is raised, and whoever appended does not know yet;
+- `appended`: the frames are in the log and its `readable_offset` is raised, and the writer does not know yet;
 - `sync`, `synced`: the same for a sync.
 """
 
@@ -37,7 +37,7 @@ class Hold:
         await self._reached.wait()
 
     def release(self, error: Exception | None = None) -> None:
-        """The call goes on, or fails with an error at this point."""
+        """Releases the call, or lets it fail with an error at this point."""
         self._error = error
         self._released.set()
 
@@ -57,7 +57,8 @@ class HeldStorage(MemoryStorage):
         self._all: list[Hold] = []
 
     def hold(self, log_id: str, point: Point) -> Hold:
-        """The next call of a log that comes to a point stops there; of several holds each gets a call, in order."""
+        """The next call of a log that reaches a point stops there; with several holds each gets one call, in
+        order."""
         hold = Hold()
         self._holds[log_id, point].append(hold)
         self._all.append(hold)
@@ -78,7 +79,7 @@ class HeldStorage(MemoryStorage):
             await holds.popleft().stop()
 
     def as_after_a_kill(self) -> "HeldStorage":
-        """A storage with what a broker finds that is started when the one on this was killed just now."""
+        """A storage with what a broker would find if this one were killed now and started again."""
         left = HeldStorage()
         left._epoch = self._epoch
         for log_id, log in self._logs.items():

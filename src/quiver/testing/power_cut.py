@@ -1,4 +1,4 @@
-"""A disk that forgets: after a power cut only synced bytes and names are sure to be there, of the rest any part.
+"""A disk that forgets: after a power cut only synced bytes and names are certain, and any part of the rest.
 
 Files are real ones below a root. `cut` builds the tree that a power cut now could leave behind.
 """
@@ -37,7 +37,7 @@ class PowerCutFiles(Files):
         super().rename(source, target)
 
     def remove_tree(self, path: Path) -> None:
-        """Durable at once, so that the numbers of its files may be used again."""
+        """Durable immediately, so that the numbers of its files may be used again."""
         for each in path.rglob("*"):
             self._synced.pop(each.stat().st_ino, None)
         super().remove_tree(path)

@@ -192,7 +192,9 @@ class Transactions:
         """Makes everything of these producers visible at once; returns when readers see it.
 
         LeaseLost and errors of groups leave the transaction open: abort it. A repeat of the request, or another
-        request with the same key, gets the same result; CommitKeyConflict if the key was used for something else."""
+        request with the same key, gets the same result. Raises CommitKeyConflict if the key was used for something
+        else.
+        """
         check_producers(producers)
         return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
 

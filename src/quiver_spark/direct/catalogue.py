@@ -13,7 +13,7 @@ from quiver_spark.source.slices import Slice
 
 
 class DirectCatalogue:
-    """InvalidRequest when the options name no data directory, or a log that it does not have."""
+    """Raises InvalidRequest if the options name no data directory, or a log that it does not have."""
 
     def __init__(self, options: ReadOptions) -> None:
         assert options.path is not None

@@ -26,7 +26,7 @@ def batch_read_options(source: ReadOptions | Mapping[str, object]) -> ReadOption
 
 
 def commit_options(transaction_timeout: str | None) -> dict[str, str]:
-    """The transaction timeout of a job as an option of the sink; InvalidRequest if it is not a duration."""
+    """The transaction timeout of a job as an option of the sink. Raises InvalidRequest if it is not a duration."""
     if transaction_timeout is None:
         return {}
     parse_duration_ms(transaction_timeout, "the transaction timeout")

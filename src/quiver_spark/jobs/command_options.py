@@ -79,7 +79,8 @@ ProgressOption = Annotated[
 
 
 def session_later(job: str, master: str | None, conf: Sequence[str] | None) -> "Callable[[], SparkSession]":
-    """Returns a function that starts the session: that takes seconds. InvalidRequest if Spark is not installed."""
+    """Returns a function that starts the session: that takes seconds. Raises InvalidRequest if Spark is not
+    installed."""
     if find_spec("pyspark") is None or find_spec("deltalake") is None:
         raise InvalidRequest(problem='pipelines run on Spark, which is not installed: pip install "quivermq[spark]"')
     from quiver_spark.runtime.session import session

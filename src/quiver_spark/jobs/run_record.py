@@ -31,7 +31,7 @@ class RunRecords:
         self._files = files or Files()
 
     def begin(self, run_id: str, planned: RunRecord) -> RunRecord:
-        """The plan of the first run with this id; InvalidRequest when that had other settings."""
+        """The plan of the first run with this id. Raises InvalidRequest if that had other settings."""
         path = self._path(run_id)
         self._files.make_directory(self._directory)
         if not path.exists():

@@ -1,7 +1,7 @@
 """The name and the statistics of a file of the lake. Pure.
 
 A file holds every message of one partition that has an offset in the file's range and a timestamp of the file's date.
-Its name contains the range, so that whoever lists the table knows which offsets were archived.
+Its name contains the range, so that a listing of the table tells which offsets were archived.
 """
 
 import re
@@ -30,17 +30,17 @@ class LakeFile(NamedTuple):
     start: int
     stop: int
     attempt: str
-    """Of the task that wrote it: two attempts never use the same name."""
+    """The attempt of the task that wrote it: two attempts never use the same name."""
     rows: int = 0
     size_bytes: int = 0
     first_offset: int = 0
     last_offset: int = 0
     min_time_us: int = 0
     max_time_us: int = 0
-    """Of the messages' timestamps."""
+    """The range of the messages' timestamps."""
     min_append_us: int = 0
     max_append_us: int = 0
-    """Of the times at which the broker stored them."""
+    """The range of their append times."""
     topic_id: int | None = None
     """Tells the topic from another one that had its name. None: written by a version that did not keep it."""
 

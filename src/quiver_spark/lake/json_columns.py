@@ -62,7 +62,7 @@ def _fits(row: dict[str, Any] | None, kind: pa.DataType) -> bool:
 
 
 def check_fields(fields: pa.Schema) -> pa.Schema:
-    """The fields themselves; InvalidRequest when there is none, or one that JSON cannot give."""
+    """The fields themselves. Raises InvalidRequest if there is none, or one that JSON cannot give."""
     if not len(fields):
         raise InvalidRequest(problem="the schema has no fields")
     typed_columns(fields)

@@ -19,7 +19,7 @@ def lake_frame(
     topics: Collection[str] | None = None,
 ) -> "DataFrame":
     """Every message of the lake as it is now, or those of some topics or files of it; typed columns are null where
-    unknown. CorruptData when one of the files is lost: the other topics can still be read."""
+    unknown. Raises CorruptData if one of the files is lost: the other topics can still be read."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     chosen = lake.files() if files is None else files

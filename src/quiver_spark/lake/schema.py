@@ -52,7 +52,7 @@ def typed_columns(fields: pa.Schema) -> pa.Schema:
 
 
 def check_distinct(names: Sequence[str]) -> None:
-    """InvalidRequest when two names are the same column."""
+    """Raises InvalidRequest if two names are the same column."""
     lowered = [name.lower() for name in names]
     for name in names:
         if lowered.count(name.lower()) > 1:
@@ -63,7 +63,7 @@ def check_distinct(names: Sequence[str]) -> None:
 
 
 def missing_columns(table: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    """The columns that a table has not; InvalidRequest when it has one of another type."""
+    """The columns that a table has not. Raises InvalidRequest if it has one of another type."""
     missing = []
     by_case = {name.lower(): name for name in table.names}
     for field in wanted:

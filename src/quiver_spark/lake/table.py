@@ -70,7 +70,7 @@ class Lake:
         self._table.update_incremental()
 
     def commit(self, files: Sequence[LakeFile], advances: Sequence[Advance], about: Mapping[str, Any]) -> None:
-        """Adds files and moves positions, atomically. TransactionConflict when another run moved them first."""
+        """Adds files and moves positions, atomically. Raises TransactionConflict if another run moved them first."""
         from deltalake import CommitProperties, Transaction
 
         self._check_there(files)
@@ -100,9 +100,9 @@ class Lake:
     ) -> None:
         """Replaces files by others with the same messages, or by the last values of a topic.
 
-        TransactionConflict when somebody else did at the same time. Delta does not check that a file that a commit
-        removes is still there. So all replacements count up one number, from the snapshot that `old` was listed
-        from: do not refresh between the two.
+        Raises TransactionConflict if somebody else did at the same time. Delta does not check that a file that a
+        commit removes is still there. So all replacements count up one number, from the snapshot that `old` was
+        listed from: do not refresh between the two.
         """
         from deltalake import CommitProperties, Transaction
         from deltalake.transaction import RemoveAction
@@ -119,14 +119,15 @@ class Lake:
             self._write([*added, *removed], properties)
 
     def check_last_values(self, topic: str) -> None:
-        """InvalidRequest when the lake has the archive of a topic, which last values would replace."""
+        """Raises InvalidRequest if the lake has the archive of a topic, which last values would replace."""
         if self.topic_id(topic) is not None:
             raise InvalidRequest(
                 problem=f"the lake in {self.root} has the archive of {topic!r}: choose another for its last values"
             )
 
     def check_archive(self, topic: str) -> None:
-        """InvalidRequest when the lake has the last values of a topic, which its archive would be mixed up with."""
+        """Raises InvalidRequest if the lake has the last values of a topic, which its archive would be mixed up
+        with."""
         if self._table.transaction_version(f"{_LAST_VALUES}:{topic}") is not None:
             raise InvalidRequest(
                 problem=f"the lake in {self.root} has the last values of {topic!r}: choose another for its archive"
@@ -138,7 +139,7 @@ class Lake:
         self.replace(old, files, about, last_values_of=topic)
 
     def add_columns(self, columns: pa.Schema) -> None:
-        """Those of them that the table does not have yet; InvalidRequest when it has one of another type."""
+        """Those of them that the table does not have yet. Raises InvalidRequest if it has one of another type."""
         from deltalake import Schema
 
         missing = missing_columns(self.schema(), columns)
@@ -177,7 +178,7 @@ class Lake:
             raise QuiverError(f"the lake in {self.root} refused a commit: {error}") from None
 
     def _check_there(self, files: Sequence[LakeFile]) -> None:
-        """InvalidRequest when workers have written where the driver does not see it."""
+        """Raises InvalidRequest if workers have written where the driver does not see it."""
         for file in files:
             if not (self.root / file.path).is_file():
                 raise InvalidRequest(
@@ -191,7 +192,7 @@ class Lake:
 
 
 def open_lake(path: str | Path, *, create: bool = False) -> Lake:
-    """The lake in a directory; InvalidRequest when there is none and `create` is not set."""
+    """The lake in a directory. Raises InvalidRequest if there is none and `create` is not set."""
     root = lake_root(path)
     try:
         from deltalake import DeltaTable

@@ -31,7 +31,7 @@ def is_local(master: str) -> bool:
 def address_towards(master: str) -> str | None:
     """The address of this machine that the master of a standalone cluster sees, so that the workers can call back.
 
-    None for other kinds of cluster. ConnectionLost when no master is there: Spark would try for a minute first.
+    None for other kinds of cluster. Raises ConnectionLost if no master is there: Spark would try for a minute first.
     """
     if not master.startswith(_STANDALONE):
         return None

@@ -30,12 +30,12 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 
 
 def session(app_name: str = "quiver", master: str | None = None, **conf: object) -> "SparkSession":
-    """A session, in which Spark finds the source by itself; `conf` sets anything else, with _ for the dots of a name.
+    """A session with the source `quiver`; `conf` sets anything else, with _ for the dots of a name.
 
     `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
     If there is a session in this process, it is that one. On a cluster it is ready when there is an executor, and
     the workers get Quiver's code (docs/spark-cluster.md).
-    InvalidRequest says what to do when there is no Java or no pyspark, ConnectionLost when there is no master.
+    Raises InvalidRequest if there is no Java or no pyspark, ConnectionLost if there is no master.
     """
     java_home()
     try:
@@ -77,7 +77,8 @@ def register(spark: "SparkSession") -> None:
     """Makes the format `quiver` known to a session of your own, and makes each of its queries plan its reads again.
 
     A session finds the format by itself where the package is installed, but then plans a DataFrame or view only once:
-    it shows the topic as it was at its first action."""
+    it shows the topic as it was at its first action.
+    """
     from quiver_spark.source.data_source import QuiverSource
 
     spark.dataSource.register(QuiverSource)
@@ -85,7 +86,7 @@ def register(spark: "SparkSession") -> None:
 
 
 def java_home() -> str:
-    """Where Java is; InvalidRequest when there is none that Spark runs on."""
+    """The path of Java. Raises InvalidRequest if there is none that Spark runs on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     advice = (

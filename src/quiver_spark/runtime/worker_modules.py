@@ -18,7 +18,7 @@ def is_worker(module: str) -> bool:
 
 @cache
 def settle_modules() -> None:
-    """Call it once a worker has loaded what it needs: from then on a task costs some 20 ms less.
+    """Call it once a worker has loaded what it needs: from then on a task takes about 20 ms less.
 
     Spark's workers collect garbage after every task, and go through every module each time. What is loaded by now is
     not garbage and is left alone.

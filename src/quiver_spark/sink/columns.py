@@ -40,7 +40,7 @@ class RowGroup(NamedTuple):
 
 
 def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: bool) -> tuple[str, ...]:
-    """The names of the columns to be taken from a DataFrame; InvalidRequest says which one does not fit."""
+    """The names of the columns to be taken from a DataFrame; raises InvalidRequest with the one that does not fit."""
     names = [name for name, _ in types]
     advice = f"select {', '.join(TAKEN)} as far as they are there, and put anything else into value (to_json)"
     for name, kind in types:
@@ -51,7 +51,7 @@ def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: boo
                 wanted = " or ".join(TAKEN[name])
                 raise InvalidRequest(problem=f"column {name!r} is {kind}; the quiver sink takes {wanted}: cast it")
         elif name not in _OF_BROKER:
-            raise InvalidRequest(problem=f"the quiver sink does not know what to do with column {name!r}; {advice}")
+            raise InvalidRequest(problem=f"the quiver sink has no column {name!r}; {advice}")
     if "value" not in names:
         raise InvalidRequest(problem=f"there is no column 'value'; {advice}")
     if use_partition_column and "partition" not in names:

@@ -1,7 +1,7 @@
 """Writes rows exactly once: every attempt of a task has a transaction, and the driver commits those that won.
 
 The transaction of an attempt is known by a transactional id, `spark/<write>/<slot>`, where the write is a query or
-one batch write. So whoever ends a write finds the transactions that other attempts have left open, and an attempt in
+one batch write. So the end of a write can find the transactions that other attempts have left open, and an attempt in
 the same slot of a later micro-batch takes over the producer.
 """
 
@@ -134,7 +134,7 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
     """Commits everything that the tasks have written, atomically. Returns whether this call did so.
 
     If the key was committed before, the rows of that commit stay, and what was written again is aborted.
-    CommitKeyConflict when the rows cannot be the same: then nothing is committed.
+    Raises CommitKeyConflict if the rows cannot be the same: then nothing is committed.
     """
     producers = [ProducerKey(*each.producer) for each in commit.written if each.producer is not None]
     client = _client(options)

@@ -2,7 +2,7 @@
 
 Spark fails a job without waiting for its Python workers, and such a worker does not notice: its input just ends. It
 would leave a transaction open that nobody knows of, and readers of committed messages would wait until it times out.
-So whoever ends a write first sets a mark and then aborts the open transactions. A task that has stored its rows and
+So ending a write first sets a mark and then aborts the open transactions. A task that has stored its rows and
 finds the mark set aborts them itself. One of the two always sees the transaction.
 """
 

@@ -1,4 +1,4 @@
-"""What a broker knows of its topics."""
+"""What a broker knows about its topics."""
 
 from collections.abc import Mapping
 

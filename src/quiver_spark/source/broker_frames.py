@@ -1,4 +1,4 @@
-"""The frames of a slice, fetched from the broker: the next fetch is under way while one is decoded."""
+"""The frames of a slice, fetched from the broker: the next fetch is in flight while one is decoded."""
 
 import time
 from collections.abc import Iterator

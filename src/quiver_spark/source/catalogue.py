@@ -40,11 +40,11 @@ class Catalogue(Protocol):
         ...
 
     def extent(self, name: str) -> TopicExtent:
-        """TopicNotFound when there is none."""
+        """Raises TopicNotFound if there is none."""
         ...
 
     def facts(self, name: str) -> TopicFacts:
-        """TopicNotFound when there is none."""
+        """Raises TopicNotFound if there is none."""
         ...
 
     def find(self, topic: TopicExtent, positions: Mapping[int, Position]) -> dict[int, int]:
@@ -77,7 +77,7 @@ def chosen_topics(catalogue: Catalogue, options: ReadOptions) -> list[str]:
 
 
 def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExtent]:
-    """The extents of these topics; InvalidRequest when start or end names another topic or partition."""
+    """The extents of these topics. Raises InvalidRequest if start or end names another topic or partition."""
     topics = [catalogue.extent(name) for name in chosen_topics(catalogue, options)]
     options.check_positions({topic.name: len(topic.earliest) for topic in topics})
     return topics

@@ -81,7 +81,7 @@ def rows_between(header: FrameHeader, frame: OpenFrame | None, start: int, stop:
 
 
 def check_columns(types: Sequence[tuple[str, str]]) -> tuple[str, ...]:
-    """The names of the columns that a user's schema asks for; InvalidRequest when there is none like it."""
+    """The names of the columns that a user's schema asks for. Raises InvalidRequest if there is none like it."""
     for name, kind in types:
         if SPARK_TYPES.get(name) != kind:
             known = f"{name} {SPARK_TYPES[name]}" if name in SPARK_TYPES else SPARK_SCHEMA

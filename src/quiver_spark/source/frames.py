@@ -70,7 +70,7 @@ def _chunks(part: FrameRows) -> Iterator[FrameRows]:
 
 
 def opened(slice_: Slice, stored: StoredFrame) -> OpenFrame:
-    """The frame, checked against its body checksum; CorruptData when its bytes are not what the producer sent.
+    """The frame, checked against its body checksum. Raises CorruptData if its bytes are not what the producer sent.
 
     The broker looked at every byte of it when it came in, so bytes with the right checksum need no other check.
     """

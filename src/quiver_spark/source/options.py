@@ -103,7 +103,8 @@ class ReadOptions(NamedTuple):
     fetch_bytes: int = 8 * MIB
 
     def check_positions(self, partitions: Mapping[str, int]) -> None:
-        """InvalidRequest when start or end names what is not among the topics that are read and their partitions."""
+        """Raises InvalidRequest if start or end names what is not among the topics that are read and their
+        partitions."""
         self.start.check(partitions, "start")
         if self.end is not None:
             self.end.check(partitions, "end")

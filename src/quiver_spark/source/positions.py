@@ -24,7 +24,7 @@ class PartitionPositions(NamedTuple):
         return self.everywhere
 
     def check(self, partitions: Mapping[str, int], what: str) -> None:
-        """InvalidRequest when a position is for a topic that is not read or for a partition that does not exist.
+        """Raises InvalidRequest if a position is for a topic that is not read or for a partition that does not exist.
 
         `partitions` has the number of partitions of each topic that is read.
         """

@@ -1,4 +1,4 @@
-"""Where a query is: of each topic its id and the next offset of every partition, as JSON in the checkpoint. Pure.
+"""The position of a query: the id of each topic and the next offset of every partition, as JSON. Pure.
 
 `{"orders": {"id": 7, "0": 4711, "1": 4690}}`. The id tells a topic from a later one with the same name, whose
 offsets mean something else.

@@ -37,9 +37,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._slices = SliceReader(read_options(options, now_ms=SystemClock().now_ms(), streaming=True), schema)
         self._catalogue: Catalogue | None = None
         self._extents: Extents = {}
-        """What was there when it was last looked at."""
+        """The topics at the last look."""
         self._target: Extents | None = None
-        """With availableNow: what was there when the query began."""
+        """With availableNow: the topics when the query began."""
         self._gone: set[str] = set()
         """Topics that are known to be missing."""
 

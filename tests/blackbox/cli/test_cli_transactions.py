@@ -30,7 +30,7 @@ def test_list_describe_and_abort(q, cli: Cli) -> None:
     assert json.loads(cli("txn", "describe", nameless.name, "-o", "json").stdout)["transactional_id"] is None
     aborted = json.loads(cli("txn", "abort", nameless.name, "-o", "json").stdout)
     assert (aborted["transaction_id"], aborted["state"]) == (nameless.name, "aborted")
-    assert b"only one that is open" in cli("txn", "abort", nameless.name, fails=True).stderr
+    assert b"only an open transaction" in cli("txn", "abort", nameless.name, fails=True).stderr
     assert b"quiver txn list" in cli("txn", "describe", "nobody", fails=True).stderr
     cli("txn", "abort", "billing")
     with pytest.raises(TransactionAborted):

@@ -105,7 +105,7 @@ def test_many_messages_tell_which_were_there(q: Client, topic: str) -> None:
     assert len({result.offset for result in results}) == 1
     found = [(message.offset, message.value) for message in q.read(topic, end="latest")]
     assert found[-5:] == [(4, b"4"), (5, b"new"), (6, b"newer"), (7, b"arrow"), (8, b"one")]
-    with pytest.raises(InvalidRequest, match="give ids, one each"), q.producer(topic) as out:
+    with pytest.raises(InvalidRequest, match="pass ids, one per message"), q.producer(topic) as out:
         out.send_many([b"a", b"b"], id="a")
     with pytest.raises(InvalidRequest, match="2 values and 1 ids"), q.producer(topic) as out:
         out.send_many([b"a", b"b"], ids=["a"])

@@ -156,7 +156,7 @@ class GroupModel:
         ]
 
     def receive_cut_off(self, until_ms: int) -> None:
-        """A receive had no answer: anything may have been leased once more, until then at the latest."""
+        """A receive had no response: anything may have been leased once more, until then at the latest."""
         self.unheard_until_ms = max(self.unheard_until_ms, until_ms)
         for message in self._messages.values():
             standing = self.of(message)

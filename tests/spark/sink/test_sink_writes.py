@@ -132,7 +132,7 @@ def test_what_is_refused_is_said(spark: SparkSession, spark_broker: BrokerProces
     """Other refusals are in test_sink_refusals.py; here, that users of Spark see them."""
     topic = new_topic(spark_broker)
     frame = spark.range(0, 3, 1, 1)
-    with pytest.raises(PySparkException, match="does not know what to do with column 'id'"):
+    with pytest.raises(PySparkException, match="has no column 'id'"):
         save(frame, topic)
     with pytest.raises(PySparkException, match="there is no topic 'no-such-topic'; create it first"):
         save(frame.selectExpr("'a' value"), "no-such-topic")

@@ -51,5 +51,5 @@ def test_many_are_found_whatever_their_order() -> None:
 
 
 def test_what_is_no_map_is_refused() -> None:
-    with pytest.raises(ValueError, match="24 bytes an entry"):
+    with pytest.raises(ValueError, match="24 bytes per entry"):
         DigestMap(bytes(25))

@@ -87,7 +87,7 @@ def _check(
     partition: list[int] | None,
     include_expired: bool,
 ) -> None:
-    """InvalidRequest for options that contradict each other."""
+    """Raises InvalidRequest for options that contradict each other."""
     if follow and end is not None:
         raise InvalidRequest(problem="give either --follow or --to, not both")
     if count is not None and count < 1:
@@ -133,7 +133,7 @@ def _rows(topic: str, batch: Any, fields: Collection[str]) -> list[Row]:
 
 
 def _discard_output() -> None:
-    """Whoever read our output is gone (`| head`), so nothing more is written."""
+    """The reader of our output is gone (`| head`), so nothing more is written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

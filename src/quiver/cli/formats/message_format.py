@@ -53,7 +53,7 @@ FORMAT_HELP = f"json, {', '.join(NAMED)}, or a template of {', '.join(f'{{{name}
 
 
 def parse_format(text: str) -> Format:
-    """The format of a name or template; InvalidRequest for anything else."""
+    """The format of a name or template. Raises InvalidRequest for anything else."""
     if text == "json":
         return Format(_json_lines, frozenset(_FIELDS))
     if text == "value":

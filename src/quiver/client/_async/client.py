@@ -1,4 +1,4 @@
-"""The client: what `quiver.connect` and `quiver.open` give."""
+"""The client: what `quiver.connect` and `quiver.open` return."""
 
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -50,9 +50,9 @@ from quiver.protocol.transaction_messages import ProducerKey
 _Handler = TypeVar("_Handler", bound=Handler)
 _PUBLISHERS_KEPT = 1000
 _LAST_SECONDS = 1.0
-"""How long a client that is given up waits for messages that are still on their way."""
+"""How long a client that is closed because of an error waits for messages in flight."""
 _VERDICT_SECONDS = 2.0
-"""A message whose time is over has failed, and its future says why, within this time."""
+"""A message that has timed out fails, and its future raises why, within this time."""
 
 
 class AsyncClient:
@@ -92,11 +92,12 @@ class AsyncClient:
 
     @property
     def address(self) -> str:
-        """Where the broker is looked for."""
+        """The addresses of the broker."""
         return self._connection.address
 
     async def connect(self, timeout: Duration | None = None) -> "AsyncClient":
-        """Makes sure that the broker answers; ConnectionLost when it does not, with a `timeout` until then."""
+        """Connects if necessary, and checks that the broker responds. Raises ConnectionLost if it does not within
+        `timeout`."""
         seconds = wait_seconds(timeout)
         if seconds is None:
             await self._connection.connection()
@@ -113,10 +114,10 @@ class AsyncClient:
     ) -> Published:  # fmt: skip
         """Sends one message and waits until it is stored; returns topic, partition and offset.
 
-        Options: headers, timestamp, partition, priority, ttl, delay or deliver_at: the message then enters the topic
-        at its time, and the offset is its id in `delayed`. A message that the broker kept refusing for the client's
-        timeout raises the refusal. RequestTimeout when there was no answer, or after `timeout` if given: the
-        message may or may not be stored then.
+        Options: headers, timestamp, partition, priority, ttl, delay or deliver_at (the message then enters the
+        topic later, and the offset is its id in `delayed`). If the broker keeps refusing the message for the client's
+        timeout, the refusal is raised. Raises RequestTimeout if there was no response, or after `timeout` if given:
+        then the message may or may not be stored.
         """
         self._connection.check_fork()
         producer = self._publishers.get(topic) or await self._publisher(topic)
@@ -149,8 +150,8 @@ class AsyncClient:
     ) -> AsyncProducer:
         """A producer that batches. A batch is sent when it is full (bytes or messages) or `linger` old.
 
-        `timeout`: how long a call waits while `max_buffer_bytes` are on their way. `delivery_timeout`: how long a
-        message is tried. `acks`: none, leader, all. `compression`: none, lz4, zstd.
+        `timeout`: how long a call waits while `max_buffer_bytes` are in flight. `delivery_timeout`: how long a
+        message is retried. `acks`: none, leader, all. `compression`: none, lz4, zstd.
         """
         options = producer_config(
             linger=linger,
@@ -184,9 +185,9 @@ class AsyncClient:
         """Reads without a group: iterate for messages, or over `.batches()`.
 
         `start`: earliest, latest, an offset, a time ago (`-2h`) or a time. `end`, in the same form, stops there (not
-        included); without it the reader follows. Both may be a mapping of partition to such a value.
-        `isolation`: read_committed, or read_uncommitted for messages of open and aborted transactions too. Messages
-        whose time to live is over are left out and counted, unless `include_expired`. `timeout`: the longest wait
+        included); without it the reader waits for new messages. Both may be a mapping of partition to such a value.
+        `isolation`: read_committed, or read_uncommitted to include messages of open and aborted transactions.
+        Expired messages are left out and counted, unless `include_expired`. `timeout`: the longest wait
         for the next message, then MessageTimeout.
         """
         options = reader_config(
@@ -205,7 +206,7 @@ class AsyncClient:
     def stream(
         self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]
     ) -> AsyncStream:
-        """Reads as a member of a group: iterate for messages, or over `.batches()`.
+        """Reads as a member of a stream group: iterate for messages, or over `.batches()`.
 
         Options: pattern (a regular expression over topic names), start (where the group begins if it has no position:
         earliest, latest, an offset, a time), auto_commit (`5s`; False: only by hand), assignor (sticky, range,
@@ -229,7 +230,7 @@ class AsyncClient:
         """Works as a consumer of a queue group: iterate for jobs, or over `.batches()`.
 
         Options: ordering (none, key), visibility (how long a lease lasts if it is not renewed), priority (only that
-        level), max_messages (of a batch), prefetch (how many are held ready), consumer (a name, for max_unacked),
+        level), max_messages (of a batch), prefetch (how many are received ahead), consumer (a name, for max_unacked),
         start (where a new group begins), max_bytes. `timeout`: the longest wait for a job, then MessageTimeout.
         """
         return self._workers.work(topics, group, timeout=timeout, **options)
@@ -239,8 +240,8 @@ class AsyncClient:
     ) -> Callable[[_Handler], _Handler]:
         """Decorator: `run_workers` calls the function with every job, `concurrency` at a time.
 
-        Returning acks, an exception gives the message back with its text, `quiver.Reject` sends it to the dead
-        letters. Options are those of `work`, but for the timeout.
+        Returning acks the job, an exception nacks it with the exception's text, `quiver.Reject` dead-letters it.
+        Options are those of `work`, except the timeout.
         """
 
         def register(handler: _Handler) -> _Handler:
@@ -252,7 +253,7 @@ class AsyncClient:
     async def run_workers(self) -> None:
         """Runs all registered handlers until `stop_workers`, SIGTERM, Ctrl-C, or an error.
 
-        Handlers that run then may finish, other jobs are given back; a second signal ends the process at once.
+        Running handlers may finish, other jobs are given back; a second signal ends the process immediately.
         """
         await self._workers.run()
 
@@ -284,10 +285,10 @@ class AsyncClient:
         compression: str = "none",
         delivery_timeout: Duration | None = None,
     ) -> AsyncTransactional:
-        """Begins transactions by hand: `begin`, `commit`, `abort`. With an id, it is what `transaction` uses.
+        """A producer with explicit `begin`, `commit` and `abort`. With an id, it is the one that `transaction` uses.
 
         `batch_bytes`, `compression` and `delivery_timeout` (by default the timeout, and at most two minutes) say how
-        its messages are sent, see `producer`; they hold for topics that it has not sent to before.
+        its messages are sent (see `producer`); they apply to topics that it has not sent to before.
         """
         timeout_ms = parse_duration_ms(timeout, "timeout")
         sending = transaction_config(
@@ -304,13 +305,14 @@ class AsyncClient:
     ) -> bool:
         """Commits open transactions of several producers (their `producer_key`) as one.
 
-        A second commit with the same `key` does nothing, whatever it names. Returns whether this one did. The
-        `description` says what the key stands for; CommitKeyConflict if the first commit had another one.
+        A second commit with the same `key` does nothing, whatever it names. Returns whether this one committed. The
+        `description` says what is committed. Raises CommitKeyConflict if the first commit had another one.
         """
         return await self.transactions.commit(keys, key=key, description=description)
 
     async def abort_transactions(self, keys: Iterable[ProducerKey | tuple[int, int]]) -> None:
-        """Aborts open transactions of several producers; ProducerFenced if one of them was committed before."""
+        """Aborts open transactions of several producers. Raises ProducerFenced if one of them was committed
+        before."""
         await self.transactions.abort_all(keys)
 
     async def offsets(
@@ -321,7 +323,7 @@ class AsyncClient:
         *,
         isolation: str = READ_COMMITTED,
     ) -> dict[int, int]:
-        """Per partition the offset that `at` means now: earliest, latest, or a time.
+        """The current offset of `at` per partition: earliest, latest, or a time.
 
         The latest is the next to be written or, with read_committed, where the first open transaction begins.
         """
@@ -340,7 +342,7 @@ class AsyncClient:
     async def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.
 
-        Raises the first failure there was. Safe to call again. In a forked child it does nothing.
+        Raises the first failure. Safe to call again. Does nothing in a forked child.
         """
         if self._is_closed or self._connection.is_forked:
             self._is_closed = True
@@ -361,7 +363,7 @@ class AsyncClient:
                 except QuiverError as error:
                     first_error = first_error or error
             for publisher in self._publishers.values():
-                with contextlib.suppress(QuiverError):  # whoever called publish was told
+                with contextlib.suppress(QuiverError):  # the caller of publish was told
                     await publisher.close(_LAST_SECONDS)
         finally:
             await self._fetch_connection.close()
@@ -383,7 +385,7 @@ class AsyncClient:
             await self.close(_LAST_SECONDS)
 
     async def _publisher(self, topic: str) -> AsyncProducer:
-        """The producer that `publish` uses: it sends at once, from the caller's own thread or task."""
+        """The producer that `publish` uses: it sends immediately, from the caller's own thread or task."""
         check_name(topic)
         async with self._publishing:
             found = self._publishers.get(topic)

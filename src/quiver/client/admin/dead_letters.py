@@ -1,4 +1,4 @@
-"""Dead letters as users ask for them and get them."""
+"""Filters and results for dead letters."""
 
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -22,7 +22,7 @@ DeadLetterRef = DeadLetter | DeadLetterId | str
 
 
 class DeadLetterOptions(TypedDict, total=False):
-    """Which dead letters are meant; nothing means all."""
+    """Which dead letters are meant; without a filter, all."""
 
     ids: Iterable[DeadLetterRef] | DeadLetterRef
     """Dead letters, or their ids: `0:42`."""
@@ -32,18 +32,19 @@ class DeadLetterOptions(TypedDict, total=False):
     """max_attempts, rejected or expired."""
     key: bytes | str
     contains: bytes | str
-    """Is in the value, or in the last error."""
+    """Text or bytes that are in the value or in the last error."""
     from_time: Time | timedelta
     to_time: Time | timedelta
     """By the time of dead-lettering, inclusive: RFC 3339, epoch milliseconds, or a time ago (`-2h`)."""
 
 
 class DeadLetterPage(msgspec.Struct, frozen=True):
-    """A page of dead letters; iterate over it for those. `next` is for `after`, and None after the last page."""
+    """A page of dead letters; iterate over it. Pass `next` as `after` to get the next page; it is None on the last
+    page."""
 
     messages: list[DeadLetter]
     total: int
-    """In the dead-letter topic, whatever was looked for."""
+    """The number of dead letters in the topic, whatever the filter."""
     next: str | None
 
     def __iter__(self) -> Iterator[DeadLetter]:
@@ -54,17 +55,17 @@ class DeadLetterPage(msgspec.Struct, frozen=True):
 
 
 class TakenDeadLetters(NamedTuple):
-    """Dead letters that were sent back or purged, or (after a dry run) would be."""
+    """Dead letters that were redriven or purged, or (after a dry run) would be."""
 
     dead_letter_count: int
     ids: list[str]
-    """The first thousand."""
+    """The first thousand ids."""
     missing: list[str]
-    """Asked for by id, and not there (any more)."""
+    """Ids that were given and do not exist, or no longer."""
 
 
 def dead_letter_filter(options: DeadLetterOptions, now_ms: int) -> DeadLetterFilter:
-    """InvalidRequest names the option that is not valid."""
+    """Raises InvalidRequest with the invalid option."""
     given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
     unknown = given.keys() - DeadLetterOptions.__annotations__.keys()
     if unknown:

@@ -10,38 +10,38 @@ from quiver.model.topic import Cleanup, Durability
 
 
 class QueueSettings(TypedDict, total=False):
-    """What queue groups go by: a topic's are the default of its groups."""
+    """Settings of queue groups; those of a topic are the defaults of its groups."""
 
     max_attempts: int | None
     """Deliveries, the first one included, before a message goes to the dead letters (4)."""
     backoff: Duration | None
-    """The pause before the first retry (1s); it doubles with each."""
+    """The pause before the first retry (1s); it doubles with each further one."""
     backoff_max: Duration | None
     """The longest pause (60s)."""
     visibility: Duration | None
     """How long a lease lasts if it is not renewed (30s)."""
     max_unacked: int | None
-    """Messages that a consumer may hold at a time (1,000)."""
+    """Messages that a consumer may have leased at a time (1,000)."""
     starvation: Duration | None
     """A priority level that was not served for this long comes next (30s)."""
 
 
 class GroupSettings(QueueSettings, total=False):
-    """None gives a setting back to the topic."""
+    """None means the topic's setting."""
 
     offsets_retention: Duration | None
     """How long the positions of a group without members are kept."""
 
 
 class TopicSettings(QueueSettings, total=False):
-    """Those that are not named have the broker's default, or stay. None: no limit."""
+    """Settings that are not given have the broker's defaults, or do not change. None: no limit."""
 
     partitions: int
-    """How many (3); may grow later, which moves keys."""
+    """The number of partitions (3); raising it later moves keys."""
     retention: Duration | None
     """How long messages are kept (7d)."""
     retention_bytes: Size | None
-    """How much each partition keeps at most (no limit), such as `10GiB`."""
+    """The most that each partition keeps (no limit), such as `10GiB`."""
     segment_bytes: Size
     """The size at which a segment file is closed (64MiB)."""
     durability: Durability
@@ -55,13 +55,13 @@ class TopicSettings(QueueSettings, total=False):
     max_message_bytes: Size | None
     """The largest message; None: the broker's limit."""
     ttl: Duration | None
-    """Messages expire this long after they arrive (never)."""
+    """Messages expire this long after they were stored (never)."""
     priority_weights: Sequence[int] | str
     """Five, from critical to background (50, 25, 15, 7, 3)."""
 
 
 def sent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """As the broker reads them: durations are text there."""
+    """As they are sent to the broker: durations are text."""
     return {
         name: format_duration(parse_duration_ms(value, name)) if isinstance(value, timedelta) else value
         for name, value in settings.items()

@@ -1,1 +1,1 @@
-"""Connections to a broker: addresses, forks, what is logged about trouble."""
+"""Connections to a broker: addresses, forks, log lines about failures."""

@@ -20,7 +20,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bootstrap:
-    """Addresses of one broker or cluster; the first that answers is used."""
+    """Addresses of one broker or cluster; the first that responds is used."""
 
     addresses: tuple[Address, ...]
 

@@ -1,4 +1,4 @@
-"""What a client logs about failures that it retries: at once, then ever more rarely, and when it is over."""
+"""What a client logs about failures that it retries: the first, then fewer and fewer, and the recovery."""
 
 import logging
 
@@ -10,7 +10,7 @@ logger = logging.getLogger("quiver.client")
 _FIRST_GAP_SECONDS = 1.0
 _LONGEST_GAP_SECONDS = 60.0
 _QUIET_SECONDS = 120.0
-"""Trouble of a kind that was not met for this long is new when it comes again."""
+"""A failure of a kind that did not occur for this long counts as new."""
 
 
 class _Episode:
@@ -23,7 +23,7 @@ class _Episode:
 
 
 class RetryLog:
-    """Of one broker. Each kind of error has lines of its own: the gap between two doubles up to a minute."""
+    """For one broker. Each kind of error has its own lines: the interval between two doubles up to a minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +56,7 @@ class RetryLog:
             logger.warning("connected to %s again, after %.1f s", address, self._clock.monotonic() - episode.began_at)
 
     def _due(self, kind: str) -> _Episode | None:
-        """The episode if a line is due, which is then the last for a while."""
+        """The episode if a line is due; then none is due for a while."""
         now = self._clock.monotonic()
         episode = self._episodes.get(kind)
         if episode is None or now - episode.last_at > _QUIET_SECONDS:

@@ -21,9 +21,9 @@ def bulk_rows(
     now_ms: int,
     ids: Iterable[Any] | None = None,
 ) -> Iterator[Rows]:
-    """The messages as columns, slice by slice; as many keys and ids as values are needed, or none."""
+    """The messages as columns, slice by slice. Keys and ids: as many as values, or none."""
     if options.get("id") is not None:
-        raise InvalidRequest(problem="many messages cannot have one id; give ids, one each")
+        raise InvalidRequest(problem="several messages cannot share an id; pass ids, one per message")
     headers, due_ms = header_bytes(options.get("headers")), deliver_at_ms(options, now_ms)
     expiry = expiry_ms(options.get("ttl"), max(now_ms, due_ms or 0))
     timestamp = options.get("timestamp")

@@ -1,4 +1,4 @@
-"""Messages that are gathered until they are worth a frame."""
+"""Messages that are gathered until there are enough for a frame."""
 
 from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
@@ -29,12 +29,12 @@ class Outgoing(NamedTuple):
 class Chunk:
     """Columns of messages with one route.
 
-    The thread that a chunk belongs to appends small messages to `values` (after `keys`) itself and without a lock.
-    It takes hold of both lists first, because `rows` puts others in their place, appends while the row is below
-    `plain_until` (a value alone) or `keyed_until` (with a key), and looks at that limit again afterwards. Another
-    thread seals the chunk by setting both limits to 0 and then fixing the row count, so whoever still finds the row
-    below the limit is in; for the others `keeps` says whether they are. The limits stay so close that a chunk cannot
-    grow far beyond its size unseen. Everything else happens under the producer's mutex.
+    The thread that owns a chunk appends small messages to `values` (after `keys`) itself, without a lock. It first
+    gets references to both lists, because `rows` replaces them; it appends while the row is below `plain_until` (a
+    value alone) or `keyed_until` (with a key), and checks that limit again afterwards. Another thread seals the chunk
+    by setting both limits to 0 and then fixing the row count. So if the row is still below the limit after the
+    append, the message is in the chunk; otherwise `keeps` says whether it is. The limits stay low enough that a chunk
+    cannot grow far beyond its size unnoticed. Everything else happens under the producer's mutex.
     """
 
     __slots__ = (
@@ -124,7 +124,8 @@ class Chunk:
         self._sealed_count = len(self.values)
 
     def keeps(self, row: int) -> bool:
-        """Whether a message that was appended while the limits changed is in; if not, it must be added again."""
+        """Whether a message that was appended while the limits changed is in the chunk; if not, it must be added
+        again."""
         if not self.is_sealed:
             del self.values[row:]
             if self.keys is not None:
@@ -144,7 +145,8 @@ class Chunk:
     def rows(self) -> Rows:
         """The messages as columns; the chunk is empty afterwards."""
         count = self._sealed_count
-        # A copy, made in one step: the chunk's thread may append a message that is no longer in at any moment.
+        # A copy, made in one step: the chunk's thread may append at any moment a message that is not part of the
+        # chunk.
         rows = Rows.from_lists(
             self.values[:count],
             timestamp_ms=self.timestamp_ms,
@@ -165,7 +167,7 @@ SEALED_CHUNK.seal()
 
 
 class BulkRows:
-    """Rows that came as a whole, in the place of a chunk."""
+    """Rows that came as a whole, used like a chunk."""
 
     __slots__ = ("_rows", "count", "is_hashed", "outcome", "route", "size")
 
@@ -186,7 +188,7 @@ PendingRows = Chunk | BulkRows
 
 
 def _extended(column: list[_Item | None] | None, item: _Item | None, index: int) -> list[_Item | None] | None:
-    """A column that begins with its first item that is not None."""
+    """A column that is only created with its first item that is not None."""
     if column is None:
         if item is None:
             return None

@@ -28,13 +28,13 @@ class OwnChunk(threading.local):
 
 
 class Added(NamedTuple):
-    """Where a message is."""
+    """The position of a message."""
 
     chunk: Chunk
     row: int
     is_first: bool
     is_full: bool
-    """The chunk was sealed with it."""
+    """Adding it sealed the chunk."""
 
 
 class OpenChunks:
@@ -45,14 +45,14 @@ class OpenChunks:
         """In the order in which chunks were sealed."""
         self.is_closed = False
         self.flushing = 0
-        """How many callers wait for everything to be sent: nothing lingers then."""
+        """How many callers wait for everything to be sent; then nothing lingers."""
         self._topic = topic
         self._config = config
         self._unsettled = unsettled
         self._clock = clock
         self._mutex = threading.Lock()
         self._routes: dict[Route, Chunk] = {}
-        """All threads' chunks for messages with a priority or partition of their own."""
+        """Chunks of all threads for messages with their own priority or partition."""
         self._open: OrderedSet[Chunk] = OrderedSet()
         """Every chunk that has messages and is not sealed."""
 
@@ -83,7 +83,7 @@ class OpenChunks:
             return Added(chunk, row, is_first, self._seal_or_extend(chunk, max_message_bytes))
 
     def add_rows(self, rows: BulkRows) -> None:
-        """Rows that came as a whole, after what the chunk of their route has."""
+        """Adds rows that came as a whole, after the content of their route's chunk."""
         with self._mutex:
             self.check_open()
             chunk = self._chunk_for(rows.route)
@@ -97,7 +97,7 @@ class OpenChunks:
             return chunk.keeps(row)
 
     def take_ready(self, max_bytes: int) -> list[PendingRows]:
-        """The next rows to send; as much together as is to be split by key, so that frames get large."""
+        """The next rows to send; many together if they are split by key, so that frames get large."""
         taken: list[PendingRows] = []
         size = 0
         with self._mutex:
@@ -119,7 +119,7 @@ class OpenChunks:
         return self._config.batch_limits(delayed=route.delayed)
 
     def seal_due(self) -> None:
-        """Seals what has lingered long enough; everything when it is urgent."""
+        """Seals what has lingered long enough, or everything if it is urgent."""
         latest = self._clock.monotonic() - self._config.linger_seconds
         with self._mutex:
             for chunk in list(self._open):
@@ -140,7 +140,7 @@ class OpenChunks:
         return max(0.0, min(opened) + self._config.linger_seconds - self._clock.monotonic())
 
     def close(self) -> None:
-        """Takes no more messages."""
+        """Accepts no more messages."""
         with self._mutex:
             self.is_closed = True
             self._close_windows()
@@ -165,7 +165,7 @@ class OpenChunks:
         return chunk
 
     def _seal_or_extend(self, chunk: Chunk, max_message_bytes: int) -> bool:
-        """Seals a full chunk; lets the next small messages into another one without the mutex."""
+        """Seals a full chunk, and opens another one to small messages without the mutex."""
         max_bytes, max_messages = self._limits(chunk.route)
         if chunk.size >= max_bytes or len(chunk.values) >= max_messages:
             self._seal(chunk)

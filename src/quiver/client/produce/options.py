@@ -20,18 +20,18 @@ IN_FLIGHT_PER_PARTITION = 16
 
 DELAYED_BATCH_BYTES = 48 * KIB
 DELAYED_BATCH_MESSAGES = 2048
-"""Delayed messages travel in frames small enough to be read one by one when they are due."""
+"""Delayed messages are sent in small frames, because they are read one by one when they are due."""
 
 
 class BatchLimits(NamedTuple):
-    """What a batch has at most."""
+    """The limits of a batch."""
 
     size_bytes: int
     messages: int
 
 
 GATHERED_BYTES_PER_PARTITION = 32 * KIB
-"""Frames that are larger do not make messages by key any faster."""
+"""Larger frames do not make keyed messages faster."""
 
 
 MOST_GATHERED = 1_000_000
@@ -47,7 +47,7 @@ class SendOptions(TypedDict, total=False):
     priority: PriorityLevel | None
     ttl: Duration | None
     delay: Duration | None
-    """The message enters the topic that much later."""
+    """The message enters the topic after this time."""
     id: bytes | str | None
     """A second message with the same id within the topic's `dedup_window` is not stored."""
     deliver_at: Time | None
@@ -62,14 +62,14 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = 30.0
     """How long a call waits for room in the buffer, or for a first connection."""
     delivery_seconds: float = 120.0
-    """How long a message is tried before it fails."""
+    """How long a message is retried before it fails."""
     request_seconds: float = 30.0
-    """A request without an answer for this long means that the connection is dead."""
+    """A connection without a response for this long is dropped."""
     acks: int = ACKS_ALL
     compression: str = "none"
     idempotent: bool = True
     is_transactional: bool = False
-    """The frames belong to transactions, whose identity is given from outside."""
+    """The frames belong to transactions, which set the identity."""
 
     def batch_limits(self, *, delayed: bool) -> BatchLimits:
         if delayed:
@@ -79,8 +79,8 @@ class ProducerConfig(msgspec.Struct, frozen=True, kw_only=True):
         return BatchLimits(self.batch_bytes, self.batch_messages)
 
     def gathering_limits(self, partitions: int) -> BatchLimits:
-        """Of messages that are split by key together: more than one batch where there are many partitions, so that
-        each gets a frame that is worth it."""
+        """For messages that are split by key together: more than one batch if there are many partitions, so that each
+        gets a frame of a good size."""
         wanted = min(partitions * GATHERED_BYTES_PER_PARTITION, self.max_buffer_bytes // 2)
         return BatchLimits(max(self.batch_bytes, wanted), max(self.batch_messages, MOST_GATHERED))
 
@@ -115,9 +115,9 @@ def producer_config(
 
 
 TRANSACTION_BATCH_BYTES = 256 * KIB
-"""Less than producers have, so that the broker writes the first frames while the next ones are built."""
+"""Less than for producers, so that the broker writes the first frames while the next ones are built."""
 _TRANSACTION_DELIVERY_SECONDS = 120.0
-"""How long a message of a transaction is tried at most, unless something else is asked for."""
+"""The longest time for which a message of a transaction is retried, unless the user sets another."""
 
 
 def transaction_config(

@@ -1,4 +1,4 @@
-"""From what users say about a message to one that can be gathered."""
+"""Turns what users pass into a message that can be gathered."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ _NAMES = frozenset(SendOptions.__annotations__)
 
 
 def outgoing(value: object, key: object, options: SendOptions, now_ms: int) -> tuple[Outgoing, Route]:
-    """The message and its route; InvalidRequest for what cannot be meant."""
+    """The message and its route. Raises InvalidRequest for options that are not valid."""
     if not options:
         return Outgoing(value_bytes(value), key_bytes(key), None, None, None), PLAIN_ROUTE
     check_options(options)
@@ -46,7 +46,7 @@ def route_of(options: SendOptions) -> Route:
 
 
 def deliver_at_ms(options: SendOptions, now_ms: int) -> int | None:
-    """When the message is due; None: at once. Whether that time is past is for the broker to say."""
+    """When the message is due; None: immediately. The broker decides whether that time has passed."""
     delay, deliver_at = options.get("delay"), options.get("deliver_at")
     if delay is not None:
         if deliver_at is not None:
@@ -56,5 +56,5 @@ def deliver_at_ms(options: SendOptions, now_ms: int) -> int | None:
 
 
 def expiry_ms(ttl: Any, arrival_ms: int) -> int | None:
-    """A time to live counts from the arrival in the topic."""
+    """The time to live begins when the message enters the topic."""
     return None if ttl is None else arrival_ms + parse_duration_ms(ttl, "ttl")

@@ -1,4 +1,4 @@
-"""From what users pass as value, key and headers to the bytes that are stored."""
+"""Turns the value, key and headers that users pass into the bytes that are stored."""
 
 from collections.abc import Iterable, Mapping
 

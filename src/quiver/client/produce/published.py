@@ -1,10 +1,10 @@
-"""Where messages ended up."""
+"""The partitions and offsets of published messages."""
 
 from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """The place of one message. The offset is -1 with acks `none`, which are not answered."""
+    """The partition and offset of one message. The offset is -1 with acks `none`."""
 
     topic: str
     partition: int
@@ -12,12 +12,12 @@ class Published(NamedTuple):
 
     @property
     def delayed(self) -> bool:
-        """Whether the message waits for its time; the offset is its id among the delayed messages then."""
+        """Whether the message is delayed; then the offset is its id among the delayed messages."""
         return False
 
     @property
     def duplicate(self) -> bool:
-        """Whether the message was published before under the same id; the offset is that of the first one."""
+        """Whether a message with the same id was published before; the offset is that of the first one."""
         return False
 
 
@@ -46,7 +46,7 @@ class ScheduledBefore(PublishedBefore):
 
 
 class Span(NamedTuple):
-    """The place of a run of messages that were stored together."""
+    """The partition and offsets of messages that were stored together."""
 
     topic: str
     partition: int
@@ -55,12 +55,12 @@ class Span(NamedTuple):
 
     @property
     def delayed(self) -> bool:
-        """Whether the messages wait for their time; the offsets are their ids among the delayed messages then."""
+        """Whether the messages are delayed; then the offsets are their ids among the delayed messages."""
         return False
 
     @property
     def duplicate(self) -> bool:
-        """Whether the messages were published before under the same ids; the offsets are those of the first ones."""
+        """Whether messages with the same ids were published before; the offsets are those of the first ones."""
         return False
 
 

@@ -1,4 +1,4 @@
-"""What messages must have in common to travel together."""
+"""What messages must have in common to be in one frame."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from quiver.model.priority import Priority
 class Route(NamedTuple):
     priority: int
     partition: int | None
-    """The one the user named; None: by the key, by the id, or any."""
+    """The partition that the user chose; None: by the key, by the id, or any."""
     delayed: bool = False
     """Delayed messages have frames of their own."""
 

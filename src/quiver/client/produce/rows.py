@@ -1,4 +1,4 @@
-"""Messages as Arrow columns on their way into frames: cut by size, split by partition, sealed."""
+"""Messages as Arrow columns: cut by size, split by partition, sealed into frames."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -32,7 +32,7 @@ Sizes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 _NO_KEY = list_array([b""], KEY.field.type)[0]
 _HASHED = (KEY.bit, ID.bit)
-"""What partitions are chosen by: the first that a message has."""
+"""The columns that choose the partition: the first one that a message has."""
 
 
 class Rows:
@@ -88,7 +88,7 @@ class Rows:
 
     @classmethod
     def joined(cls, runs: Sequence["Rows"]) -> "Rows":
-        """One run after the other. What a run has no column for is null there; its timestamp is kept."""
+        """Joins runs. A column that a run does not have is null there; its timestamp is kept."""
         if len(runs) == 1:
             return runs[0]
         bits = {bit for run in runs for bit in run.arrays}
@@ -106,11 +106,11 @@ class Rows:
 
     @property
     def has_hashes(self) -> bool:
-        """Whether some of the messages have a key or an id, and so a partition of their own."""
+        """Whether some of the messages have a key or an id, which chooses their partition."""
         return any(array.null_count < len(array) for bit in _HASHED if (array := self.arrays.get(bit)) is not None)
 
     def _column(self, bit: int) -> pa.Array:
-        """A column, also one that is left out here."""
+        """A column, or nulls if it is left out here."""
         found = self.arrays.get(bit)
         if found is not None:
             return found
@@ -139,7 +139,7 @@ class Rows:
 
     @property
     def size_bytes(self) -> int:
-        """The sum of `sizes`, but for headers, of which nothing is left out here."""
+        """The sum of `sizes`, but with the exact size of headers."""
         size = 0
         for bit in (VALUE.bit, *_HASHED):
             if bit in self.arrays:
@@ -150,7 +150,7 @@ class Rows:
         return size
 
     def sizes(self) -> Sizes:
-        """Bytes of each message as they count against limits, headers on average."""
+        """The size of each message for limits; headers count with their average."""
         sizes = np.diff(_offsets(self.arrays[VALUE.bit])).astype(np.int64)
         for bit in _HASHED:
             if bit in self.arrays:
@@ -160,7 +160,7 @@ class Rows:
         return sizes
 
     def cuts(self, limits: BatchLimits, max_message_bytes: int) -> Iterator[tuple[int, int, int]]:
-        """Start, stop and bytes of runs within limits; a message over its own limit is MessageTooLarge."""
+        """Start, stop and bytes of runs within limits. Raises MessageTooLarge for a message over its own limit."""
         sizes = self.sizes()
         if int(sizes.max(initial=0)) > max_message_bytes:
             raise MessageTooLarge(size=int(sizes.max()), limit=max_message_bytes)
@@ -182,7 +182,7 @@ class Rows:
 
 
 def renumbered(frame: bytes, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
-    """The same frame under another producer identity."""
+    """The same frame with another producer identity."""
     fields = unpack_header(frame)._replace(
         producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, body_crc=0
     )

@@ -1,4 +1,4 @@
-"""Frames as Arrow batches with the columns that every Quiver reader gives."""
+"""Frames as Arrow batches with the columns of every Quiver reader."""
 
 import numpy as np
 import pyarrow as pa
@@ -53,7 +53,7 @@ def arrow_batch(read: ReadFrame) -> pa.RecordBatch:
 
 
 def _constant(value: int | str, count: int) -> pa.Array:
-    """A column of one value; slices of one array that is kept, as every frame needs it."""
+    """A column of one value: a slice of one array that is kept, because every frame needs one."""
     found = _constants.get(value)
     if found is None or len(found) < count:
         if len(_constants) > 1000:

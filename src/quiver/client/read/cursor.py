@@ -1,4 +1,4 @@
-"""How far a reader is in one partition. Pure: answers in, frames out."""
+"""The position of a reader in one partition. Pure: responses in, frames out."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -18,39 +18,39 @@ NO_END = 2**63 - 1
 
 
 class ReadFrame(NamedTuple):
-    """A frame of which the messages from `start` to below `stop` are wanted."""
+    """A frame whose messages from `start` to below `stop` are wanted."""
 
     partition: int
     frame: OpenFrame
     start: int
     stop: int
     past: Past | None = None
-    """Which rows are past their time to live, and so not wanted; None: none of them."""
+    """Which rows are expired and therefore not wanted; None: none of them."""
 
     @property
     def in_range(self) -> Past:
-        """By row, whether it lies from `start` to below `stop`."""
+        """By row, whether it is from `start` to below `stop`."""
         offsets = np.asarray(self.frame.offsets())
         return (offsets >= self.start) & (offsets < self.stop)
 
     @property
     def wanted(self) -> Past:
-        """By row, whether it lies there and its time is not over."""
+        """By row, whether it is in that range and not expired."""
         return self.in_range if self.past is None else self.in_range & ~self.past
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything is left out because its time is over."""
+        """Whether everything is left out because it is expired."""
         return self.past is not None and not bool(self.wanted.any())
 
     @property
     def expired_count(self) -> int:
-        """Messages that are left out because their time is over."""
+        """Messages that are left out because they are expired."""
         return 0 if self.past is None else int(np.count_nonzero(self.in_range & self.past))
 
 
 class StoredFrame(NamedTuple):
-    """A frame in an answer, not yet opened."""
+    """A frame in a response, not opened yet."""
 
     cursor: "Cursor"
     payload: memoryview
@@ -58,14 +58,14 @@ class StoredFrame(NamedTuple):
     header: FrameHeader
     start: int
     end: int
-    """After it, and after frames that follow and are left out."""
+    """The offset after it, and after frames that follow and are left out."""
     is_hidden: bool = False
-    """Not for readers: a control frame, or of an aborted transaction. It only says how far one is."""
+    """Hidden from readers: a control frame, or one of an aborted transaction. It only advances the position."""
     expiry: Expiry | None = None
-    """None: messages are wanted also when they are past their time to live."""
+    """None: expired messages are wanted too."""
 
     def open(self, topic: str, limits: Limits, monotonic: float) -> ReadFrame:
-        """Checks and opens the frame; CorruptData when its bytes are not what the producer sent."""
+        """Checks and opens the frame. Raises CorruptData if its bytes are not what the producer sent."""
         cursor = self.cursor
         try:
             frame = open_frame(self.payload, self.position, limits=limits)
@@ -107,9 +107,9 @@ class Cursor:
         read_committed: bool = True,
         expiry: Expiry | None = None,
     ) -> Iterator[StoredFrame]:
-        """The frames of an answer; the cursor is after them once all were taken.
+        """The frames of a response; the cursor is after them once all were taken.
 
-        Frames that are left out come as one, at the beginning, or as part of the one before.
+        Frames that are left out are one frame at the beginning, or part of the frame before them.
         """
         self.note_end(answer, read_committed=read_committed)
         begun_at = self.offset
@@ -134,17 +134,17 @@ class Cursor:
         except InvalidFrame as error:
             if last is not None:
                 yield last
-            # After good frames: the next fetch begins at the damage, and the broker says where the log continues.
+            # Damage after good frames: the next fetch begins there, and the broker says where the log continues.
             if self.offset == begun_at:
                 raise _corrupt(topic, self.partition, error, self.offset) from None
 
     def note_end(self, answer: FetchedPart, *, read_committed: bool) -> None:
-        """Up to here everything that is stored can be read, or is a hole."""
+        """Everything stored below this can be read, or is a gap."""
         end = answer.last_stable if read_committed else answer.high_watermark
         self.readable_end = max(self.readable_end, end)
 
     def found_nothing(self) -> None:
-        """The broker has nothing from here on: what is left before a stored end is a hole."""
+        """The broker has nothing from here on: what is left below the known end is a gap."""
         if self.has_all_there_is_to_come:
             self.offset = max(self.offset, self.end)
 

@@ -10,7 +10,7 @@ from quiver.records.read import split_frames
 
 
 class FetchedFrames(NamedTuple):
-    """Whole frames of one partition, as they are stored, from the one that holds the fetched offset on.
+    """Whole frames of one partition, as they are stored, from the one with the fetched offset on.
 
     The buffer is empty when there is nothing to read from that offset on. Frame bodies are not checked yet.
     """
@@ -30,9 +30,9 @@ class FetchedFrames(NamedTuple):
         return self.last_stable if is_committed(isolation) else self.high_watermark
 
     def headers(self) -> Iterator[tuple[int, FrameHeader, bool]]:
-        """Of each frame: its position in the buffer, its header, and whether readers see it.
+        """For each frame: its position in the buffer, its header, and whether readers see it.
 
-        Control frames and frames of aborted transactions are hidden. InvalidFrame at the first damaged header.
+        Control frames and frames of aborted transactions are hidden. Raises InvalidFrame at the first damaged header.
         """
         aborted = AbortedFrames(self.aborted)
         for position, header in split_frames(self.buffer):

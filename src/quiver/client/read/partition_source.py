@@ -1,4 +1,4 @@
-"""One partition that is read: where fetching is, and where processing is. Pure."""
+"""One partition that is read: how far it is fetched, and how far it is processed. Pure."""
 
 from quiver.client.read.cursor import NO_END, Cursor
 from quiver.protocol.messages import FetchedPart
@@ -12,7 +12,7 @@ _UNKNOWN = -1
 class PartitionSource:
     """`position` is the next offset to be processed: what a commit names. `is_gone` once it is no longer read here.
 
-    Whatever was fetched with another cursor than the present one is void.
+    What was fetched with an earlier cursor is ignored.
     """
 
     __slots__ = (
@@ -34,7 +34,7 @@ class PartitionSource:
         self.position = offset
         self.committed = offset
         self.settled_at = offset
-        """Where to continue if nothing that was handed out since counts."""
+        """Where to continue if nothing that was handed out since then counts."""
         self.is_fetching = False
         self.is_paused = False
         self.is_gone = False
@@ -49,7 +49,7 @@ class PartitionSource:
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is something to fetch and no request for it is under way."""
+        """Whether there is something to fetch and no request for it is in flight."""
         return not (self.is_fetching or self.is_paused or self.is_gone or self.cursor.is_finished)
 
     def rewind(self) -> None:
@@ -58,7 +58,7 @@ class PartitionSource:
         self.is_fetching = False
 
     def found_nothing(self, answer: FetchedPart, *, read_committed: bool = True) -> None:
-        """Nothing is to be read from the cursor on. Below what an earlier answer gave as the end, it is a hole."""
+        """There is nothing to read from the cursor on. Below the end that an earlier response named, it is a gap."""
         end = self.cursor.readable_end
         if self.position == self.cursor.offset < end:
             self.position = self.cursor.offset = end
@@ -77,5 +77,5 @@ class PartitionSource:
         self.rewind()
 
     def forget_commit(self) -> None:
-        """It is not known what is committed."""
+        """The committed position is unknown."""
         self.committed = _UNKNOWN

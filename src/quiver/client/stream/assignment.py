@@ -32,7 +32,7 @@ class Assignment:
     # what the broker says
 
     def apply(self, answer: MemberAssignment) -> None:
-        """Applies an answer of the broker; one older than the last is ignored."""
+        """Applies a response of the broker; one older than the last is ignored."""
         with self._mutex:
             if answer.version < self._version:
                 return
@@ -63,7 +63,7 @@ class Assignment:
     # what the reader processes
 
     def begin(self, current: CurrentBatch) -> bool:
-        """Makes a batch the current one; False when the reader must not process it, or not now."""
+        """Makes a batch the current one; False if the reader must not process it, or not now."""
         with self._mutex:
             source = current.source
             if source.is_gone or source.key in self._revoking or current.cursor is not source.cursor:
@@ -75,7 +75,7 @@ class Assignment:
             return True
 
     def finish(self, *, done: bool = True) -> CurrentBatch | None:
-        """The reader is done with the current batch; returns what was taken back from it."""
+        """The reader has processed the current batch; returns what was taken back from it."""
         with self._mutex:
             current, self._current = self._current, None
             if current is None:
@@ -85,7 +85,7 @@ class Assignment:
             return current.rest()
 
     def skip_to(self, source: PartitionSource, cursor: Cursor, end: int) -> None:
-        """There is nothing to process up to an offset, and the reader is done with everything before it."""
+        """There is nothing to process up to an offset, and the reader has processed everything before it."""
         with self._mutex:
             if cursor is source.cursor:
                 source.position = max(source.position, end)
@@ -97,7 +97,7 @@ class Assignment:
                 _note(self._current, done)
 
     def interrupt(self) -> None:
-        """Ends the current batch after the message the reader has now."""
+        """Ends the current batch after the current message."""
         with self._mutex:
             if self._current is not None:
                 self._current.take_back()
@@ -136,12 +136,12 @@ class Assignment:
             return ready
 
     def mark_for_release(self, sources: Iterable[PartitionSource]) -> None:
-        """Nothing more is to be done here for partitions that were stopped: the broker can be told."""
+        """Everything is done for partitions that were stopped: the broker can be told."""
         with self._mutex:
             self._marked.update(source.key for source in sources)
 
     def to_release(self) -> tuple[list[PartitionKey], list[PartitionSource]]:
-        """What the broker is to be told, and the partitions among it that were read here."""
+        """What to tell the broker, and which of these partitions were read here."""
         with self._mutex:
             sources = [self._releasing[key] for key in self._marked if key in self._releasing]
             return [*self._marked, *self._unknown_revoked], sources
@@ -176,7 +176,7 @@ class Assignment:
             return list(self._sources.values())
 
     def committable(self) -> list[PartitionSource]:
-        """What can be committed: also what is being revoked."""
+        """What can be committed, including what is being revoked."""
         with self._mutex:
             return [*self._sources.values(), *self._releasing.values()]
 

@@ -11,8 +11,8 @@ from quiver.client.read.partition_source import PartitionSource
 class CurrentBatch:
     """Messages are handed out one at a time; the rest can be taken back at any moment, by any thread.
 
-    `left` gives each message once, so it goes either to the reader or to whoever takes the rest back. The
-    message handed out last is the current one.
+    `left` yields each message once, so it goes either to the reader or to the caller that takes the rest back. The
+    message that was handed out last is the current one.
     """
 
     __slots__ = ("_end", "_messages", "_returned", "cursor", "left", "source")
@@ -31,7 +31,7 @@ class CurrentBatch:
         self._returned += list(self.left)
 
     def position(self, *, done: bool) -> int | None:
-        """The next offset to be processed, where the current message (or batch) counts if it is `done`."""
+        """The next offset to process; the current message (or batch) counts if it is `done`."""
         if not self._messages:
             return self._end if done else None
         asked = len(self._messages) - operator.length_hint(self.left) - len(self._returned)

@@ -1,4 +1,4 @@
-"""How far a member has read, as part of a transaction. Pure."""
+"""The positions of a member as part of a transaction. Pure."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from quiver.protocol.transaction_messages import GroupOffsetCommit
 
 
 class StreamOffsets:
-    """Positions of partitions as they were when they were taken."""
+    """Positions of partitions at one moment."""
 
     __slots__ = ("_group", "_moved")
 
@@ -21,7 +21,7 @@ class StreamOffsets:
         return bool(self._moved)
 
     def request(self, member_id: str, generation: int, held: Sequence[PartitionSource]) -> GroupOffsetCommit:
-        """For a commit in this generation; MemberFenced when a partition went to another member meanwhile."""
+        """For a commit in this generation. Raises MemberFenced if a partition went to another member meanwhile."""
         for source, _ in self._moved:
             if source not in held:
                 where = f"{source.topic}-{source.partition}"

@@ -15,7 +15,7 @@ from quiver.model.position import EARLIEST, Position, parse_position
 from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 
 OnPartitions = Callable[[list[tuple[str, int]]], Any]
-"""Called with topics and partitions; what it returns is awaited if it can be (asynchronous client)."""
+"""Called with topics and partitions; the asynchronous client awaits what it returns if it is awaitable."""
 
 
 class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ def stream_config(
     """Checks the options of a user."""
     names = [topics] if isinstance(topics, str) else list(topics or [])
     if not names and pattern is None:
-        raise InvalidRequest(problem="a stream needs topics, or a pattern that topics match")
+        raise InvalidRequest(problem="a stream needs topics, or a pattern of topic names")
     if assignor not in (None, "sticky", "range", "roundrobin"):
         raise InvalidRequest(problem=f"assignor {assignor!r} is not one of sticky, range, roundrobin")
     if auto_commit is True:

@@ -1,1 +1,1 @@
-"""Transactions: states, and the acks they carry."""
+"""Transactions: states and acks."""

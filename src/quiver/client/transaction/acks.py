@@ -1,4 +1,4 @@
-"""Queue messages that a transaction acknowledges. Pure."""
+"""Queue messages that a transaction acks. Pure."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -12,15 +12,15 @@ ABORTED = "its transaction was aborted"
 
 
 class Enlisted(NamedTuple):
-    """Jobs that are settled when their transaction is, and not otherwise meanwhile."""
+    """Jobs that are settled with their transaction, and cannot be settled otherwise meanwhile."""
 
     spans: Sequence[Span]
     on_end: Callable[[bool], Any]
-    """Called once, with whether the transaction was committed. If not, the jobs are their holder's again."""
+    """Called once, with whether the transaction was committed. If not, the jobs are open again."""
 
 
 def leased_acks(enlisted: Iterable[Enlisted]) -> list[LeasedAcks]:
-    """What a commit says about them: a part for each lease, with as few runs as it takes."""
+    """The part of a commit request about them: one part per lease, with as few runs as possible."""
     runs: dict[LeaseKey, list[tuple[int, int]]] = {}
     for each in enlisted:
         for run, start, end in each.spans:

@@ -1,4 +1,4 @@
-"""What a transaction is, as its producer knows it."""
+"""The states of a transaction, as its producer sees it."""
 
 from enum import Enum
 
@@ -9,13 +9,13 @@ class TransactionState(Enum):
     NEW = "new"
     OPEN = "open"
     UNCERTAIN = "uncertain"
-    """A commit was asked for and not answered."""
+    """A commit was sent and got no response."""
     COMMITTED = "committed"
     ABORTED = "aborted"
     DETACHED = "detached"
 
     def check(self, *allowed: "TransactionState") -> None:
-        """InvalidRequest when this is another state."""
+        """Raises InvalidRequest if this is another state."""
         if self not in allowed:
             wanted = " or ".join(state.value for state in allowed)
             raise InvalidRequest(problem=f"the transaction is {self.value}, not {wanted}")

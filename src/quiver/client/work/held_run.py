@@ -1,4 +1,4 @@
-"""Messages of one lease while this client has them. Pure."""
+"""Messages of one lease of this client. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -11,13 +11,13 @@ from quiver.records.read import OpenFrame, open_frame
 from quiver.structures.interval_set import IntervalSet
 
 LeaseKey = tuple[int, int, int, int]
-"""Topic id, partition, group id, lease id: what the broker knows a lease by."""
+"""Topic id, partition, group id, lease id: identifies a lease for the broker."""
 
 _NO_BYTES = memoryview(b"")
 
 
 class HeldRun:
-    """A run as it was received: what it is, until when, and what has become of its messages so far.
+    """A received run: its content, the end of its lease, and the state of its messages.
 
     Offsets are closed when they need nothing more from here: settled, given back, or lost.
     """
@@ -44,7 +44,7 @@ class HeldRun:
     )
 
     def __init__(self, run: ReceivedRun, topic: str, frame: memoryview, now: float) -> None:
-        """CorruptData when the frame cannot be one."""
+        """Raises CorruptData if the frame cannot be one."""
         self.topic = topic
         self.partition = run.partition
         self.lease: LeaseKey = (run.topic_id, run.partition, run.group_id, run.lease_id)
@@ -66,15 +66,15 @@ class HeldRun:
         self._closed: IntervalSet | None = None
         self._closed_count = 0
         self.lost: IntervalSet | None = None
-        """Offsets that the broker has told to be lost."""
+        """Offsets that are lost according to the broker."""
         self.extended: dict[int, float] | None = None
-        """Offsets whose lease was made longer by hand, and until when."""
+        """Offsets whose lease was extended by the user, and until when."""
         self.renewed(now)
 
     # time
 
     def renewed(self, now: float) -> None:
-        """The lease lasts a whole visibility time from now."""
+        """The lease now lasts a whole visibility time."""
         self.expires_at = now + self.visibility_ms / 1000
         self.renew_later(now)
 
@@ -82,7 +82,7 @@ class HeldRun:
         self.renew_at = now + self.visibility_ms / 3000
 
     def extend(self, start: int, end: int, now: float, duration_ms: int) -> None:
-        """Offsets were extended by hand: until that time they are not renewed."""
+        """Offsets were extended by the user: they are not renewed before that time."""
         self.extended = self.extended or {}
         self.extended.update(dict.fromkeys(range(start, end), now + duration_ms / 1000))
 
@@ -98,7 +98,7 @@ class HeldRun:
         self._closed_count += self._closed.add(start, end)
 
     def reopen(self, start: int, end: int) -> None:
-        """What was to be settled was not."""
+        """Messages that were to be settled were not."""
         if self._closed is not None:
             self._closed_count -= self._closed.remove(start, end)
 
@@ -142,7 +142,7 @@ class HeldRun:
     # content
 
     def open(self, limits: Limits) -> OpenFrame:
-        """Checks and opens the frame, once: its bytes are not kept here. CorruptData when it is damaged."""
+        """Checks and opens the frame, once: its bytes are not kept here. Raises CorruptData if it is damaged."""
         try:
             opened = open_frame(self._frame, limits=limits)
         except InvalidFrame as error:

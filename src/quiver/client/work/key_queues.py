@@ -1,4 +1,4 @@
-"""Order inside keys for handlers that run at the same time. Pure but for a mutex."""
+"""Keeps messages of one key in order for handlers that run at the same time. Pure but for a mutex."""
 
 import threading
 from collections import deque
@@ -27,14 +27,14 @@ _J = TypeVar("_J", bound=Keyed)
 
 
 class KeyQueues(Generic[_J]):
-    """One job per key is handled at a time; those after it wait here. Jobs without a key have no order."""
+    """One job per key is processed at a time; those after it wait here. Jobs without a key have no order."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._waiting: dict[Place, deque[_J]] = {}
 
     def admit(self, job: _J) -> bool:
-        """Whether the job can be handled now; otherwise it is kept until its turn."""
+        """Whether the job can be processed now; otherwise it is kept until its turn."""
         if job.key is None:
             return True
         with self._mutex:
@@ -46,7 +46,7 @@ class KeyQueues(Generic[_J]):
             return False
 
     def next_after(self, job: _J, *, is_over: bool = False) -> _J | None:
-        """The job was handled: the next one of its key, which is to be handled now, unless all `is_over`."""
+        """The job was processed: returns the next one of its key to process, unless `is_over`."""
         if job.key is None:
             return None
         with self._mutex:

@@ -1,4 +1,4 @@
-"""The leases a consumer holds, and when they must be renewed. Pure but for a mutex."""
+"""The leases of a consumer, and when they must be renewed. Pure but for a mutex."""
 
 import math
 import threading
@@ -9,11 +9,11 @@ from quiver.client.work.settlement import Decision, Part, Span
 from quiver.model.settlement import EXTEND
 
 _EARLY = 0.25
-"""Leases whose renewal is due within this part of the time between two are renewed along with others."""
+"""Leases whose renewal is due within this part of the interval are renewed together with others."""
 
 
 class Leases:
-    """Shared by whoever receives, settles and renews."""
+    """Shared by the receiver, the settler and the background loop."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -52,7 +52,7 @@ class Leases:
             self._runs.pop(run, None)
 
     def reopen(self, span: Span) -> None:
-        """Messages that were to be settled, and were refused although the lease lives."""
+        """Messages whose settlement was refused although the lease still holds."""
         run, start, end = span
         with self._mutex:
             run.reopen(start, end)
@@ -84,14 +84,14 @@ class Leases:
                 run.renewed(now)
 
     def renew_again(self, part: Part, at: float) -> None:
-        """The renewal did not get through."""
+        """The renewal was not delivered."""
         with self._mutex:
             for run, _, _, _ in part.spans:
                 run.renew_at = min(run.renew_at, at)
             self._renew_at = min(self._renew_at, at)
 
     def make_due(self) -> None:
-        """All leases are to be renewed at once: it is not known whether they are still held."""
+        """Renews all leases immediately: it is not known whether they still hold."""
         with self._mutex:
             for run in self._runs:
                 run.renew_at = 0.0

@@ -23,22 +23,22 @@ class WorkConfig(msgspec.Struct, frozen=True, kw_only=True):
     topics: list[str]
     group: str
     ordering: Ordering | None
-    """None: as the group is."""
+    """None: the group's ordering."""
     max_messages: int
-    """Of a batch."""
+    """Per batch."""
     visibility_ms: int | None
-    """None: as the group is set."""
+    """None: the group's visibility."""
     priority: Priority | None
-    """This level only."""
+    """Only this priority."""
     consumer: str
     prefetch: int | None
-    """None: as many as are used up in about a second."""
+    """None: as many as are processed in about a second."""
     start: Position | None
     max_bytes: int
     timeout_seconds: float | None = None
     """The longest wait for the next job."""
     concurrency: int = 1
-    """Jobs that are worked on at a time."""
+    """Jobs that are processed at a time."""
     limits: Limits = Limits()
 
 

@@ -1,4 +1,4 @@
-"""What a consumer received and has not handed out yet: levels take fair turns, runs keep their order.
+"""What a consumer received and has not handed out yet: priorities take fair turns, runs keep their order.
 
 Pure but for a mutex.
 """
@@ -21,7 +21,7 @@ _STARVATION_MS = 30_000
 
 
 class BufferedRun(Generic[_T]):
-    """A received run, and the next row of it to hand out. `content` is whatever it was opened as."""
+    """A received run, and its next row to hand out. `content` is the opened run."""
 
     __slots__ = ("arrived_at", "content", "is_listed", "row", "run")
 
@@ -43,15 +43,15 @@ class Slice(NamedTuple, Generic[_T]):
     buffered: BufferedRun[_T]
     first: int
     last: int
-    """One after the last row."""
+    """The row after the last one."""
 
 
 class PrefetchBuffer(Generic[_T]):
     """Runs by priority level, taken in slices. One slice may be current: its jobs are handed out one at a time.
 
     The jobs of the current slice that were not handed out return to the buffer when something more urgent arrives or
-    the slice is revoked. The iterator gives each job once: to the consumer, or to whoever returns the rest. Safe
-    between threads.
+    the slice is revoked. The iterator yields each job once: to the consumer, or to the caller that returns the rest.
+    Safe between threads.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class PrefetchBuffer(Generic[_T]):
         return sum(self._ready) + (0 if current is None else operator.length_hint(current[1]))
 
     def stale_at(self) -> float:
-        """When the run that has waited longest has done so for a third of its lease."""
+        """When the run that has waited longest will have waited for a third of its lease."""
         with self._mutex:
             runs = [level[0] for level in self._levels if level]
             if self._current is not None and operator.length_hint(self._current[1]):
@@ -111,17 +111,17 @@ class PrefetchBuffer(Generic[_T]):
             return taken
 
     def set_current(self, taken: Slice[_T], jobs: Iterator[object]) -> None:
-        """Makes a slice the current one; `jobs` gives each of its rows once."""
+        """Makes a slice the current one; `jobs` yields each of its rows once."""
         with self._mutex:
             self._current = (taken, jobs)
 
     def return_current(self) -> None:
-        """Returns what was not handed out of the current slice to its place."""
+        """Puts back what was not handed out of the current slice."""
         with self._mutex:
             self._return_current()
 
     def give_back(self, taken: Slice[_T]) -> None:
-        """Returns a slice of which nothing was handed out."""
+        """Puts back a slice of which nothing was handed out."""
         with self._mutex:
             self._put_back(taken, taken.last - taken.first)
 

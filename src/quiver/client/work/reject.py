@@ -2,7 +2,7 @@
 
 
 class Reject(Exception):
-    """Raised by a handler, or inside `with job`: the message goes to the dead letters at once, with this reason."""
+    """Raise it in a handler, or inside `with job`: the message is dead-lettered immediately, with this reason."""
 
     @property
     def reason(self) -> str:

@@ -1,4 +1,4 @@
-"""What is said of messages that were given back or rejected."""
+"""Log lines about messages that were nacked or rejected."""
 
 import logging
 
@@ -11,7 +11,7 @@ logger = logging.getLogger("quiver.client")
 
 
 def log_settled(part: Part, answer: SettledPart) -> None:
-    """A line for each run of messages. What was given back without being worked on is not worth one."""
+    """A line per run of messages. Messages that were given back without being processed get none."""
     decision = part.decision
     if decision.action not in (NACK, REJECT) or not decision.is_counted or not logger.isEnabledFor(logging.INFO):
         return

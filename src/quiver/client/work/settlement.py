@@ -9,14 +9,14 @@ from quiver.model.settlement import ACK, EXTEND, NACK, SettleRequest
 from quiver.protocol.queue_messages import RefusedRun, SettledPart
 
 REASON_CHARS = 2_000
-"""What is kept of an error or a reason."""
+"""The most that is kept of an error or a reason."""
 
 Span = tuple[HeldRun, int, int]
 """Offsets of a run, half open."""
 
 
 class Decision:
-    """What is to happen with some messages. `on_done` is called once, when everything of it was answered."""
+    """A decision about some messages. `on_done` is called once, when all responses about it have come."""
 
     __slots__ = ("action", "delay_ms", "error", "is_counted", "on_done", "parts_open", "reason", "spans", "until_ms")
 
@@ -38,7 +38,7 @@ class Decision:
         self.on_done = on_done
         self.parts_open = 0
         self.error: QuiverError | None = None
-        """Of the first message that was refused."""
+        """The error of the first message that was refused."""
         self.until_ms: int | None = None
 
     def part_done(self) -> None:
@@ -48,7 +48,7 @@ class Decision:
 
 
 class AckedJob(Protocol):
-    """A job that is to be acked, without a caller who waits for it."""
+    """A job to ack, without a caller who waits for it."""
 
     offset: int
 
@@ -67,12 +67,12 @@ class Part:
 
     def __init__(self, decision: Decision, *, is_renewal: bool = False) -> None:
         self.decision = decision
-        """One that says what is to happen with all of it."""
+        """A part that says what to do with all of it."""
         self.spans: list[tuple[HeldRun, int, int, Decision | None]] = []
         self.decisions: list[Decision] = []
         self.is_renewal = is_renewal
         self.is_repeat = False
-        """It was sent before, and it is not known what became of it."""
+        """It was sent before, and its outcome is unknown."""
 
     def add(self, span: Span, decision: Decision | None) -> None:
         self.spans.append((*span, decision))
@@ -142,7 +142,7 @@ def gather(items: Iterable[AckedJob | Decision]) -> list[Part]:
 
 
 def refusals(part: Part, answer: SettledPart) -> Iterator[Refusal]:
-    """What of a part was refused. A repeat whose first request has arrived was no failure."""
+    """What was refused of a part. A repeat whose first request took effect is no failure."""
     for refused in answer.refused:
         error = error_from_wire(refused.code, refused.message, refused.retryable)
         for run, start, end, decision in part.spans:
@@ -158,9 +158,9 @@ def refusals(part: Part, answer: SettledPart) -> Iterator[Refusal]:
 
 
 def _has_arrived(action: int, refused: RefusedRun) -> bool:
-    """Whether what a repeat asked for is so, though its lease is gone.
+    """Whether what a repeat asked for has happened, although its lease is gone.
 
-    A lease that is gone alone says nothing: leases are not synced, so a power cut may have taken it. A message that
-    was to be given back and is not settled comes again in any case. A lease that is gone cannot be extended.
+    A missing lease alone proves nothing: leases are not synced, so a power cut may have removed it. A message that
+    was nacked and is not settled is delivered again in any case. A lease that is gone cannot be extended.
     """
     return action == NACK or (refused.is_settled and action != EXTEND)

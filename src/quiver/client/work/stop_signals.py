@@ -13,9 +13,9 @@ _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 @contextlib.contextmanager
 def stop_signals(stop: Callable[[], object]) -> Iterator[list[str]]:
-    """The first signal calls `stop`, between two steps of the main thread; a second one does what it always does.
+    """The first signal calls `stop`, between two steps of the main thread; a second one has its usual effect.
 
-    Signals that the program handles itself are left alone, and so are all when this is not the main thread. Gives the
+    Signals that the program handles itself are left alone, and so are all of them outside the main thread. Yields the
     name of the signal, once there was one.
     """
     received: list[str] = []

@@ -7,10 +7,10 @@ class WorkerCounters(msgspec.Struct):
     processed: int = 0
     """Handled without an exception."""
     failed: int = 0
-    """Given back with an exception's text."""
+    """Nacked with an exception's text."""
     rejected: int = 0
     lost: int = 0
-    """Leases that were over before their messages were settled."""
+    """Leases that ended before their messages were settled."""
     in_flight: int = 0
     """Handlers that are running now."""
 

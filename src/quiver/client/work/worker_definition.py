@@ -1,4 +1,4 @@
-"""A handler and what it is for."""
+"""A handler and its options."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ import msgspec
 from quiver.client.work.options import WorkOptions
 
 Handler = Callable[[Any], Any]
-"""Gets a job. Returning acks it, an exception gives it back, `Reject` sends it to the dead letters."""
+"""Gets a job. Returning acks it, an exception nacks it, `Reject` dead-letters it."""
 
 WORKER_MARK = "__quiver_worker__"
-"""Where a handler keeps what it was registered with."""
+"""The attribute in which a handler keeps its options."""
 
 
 class WorkerDefinition(msgspec.Struct, frozen=True):

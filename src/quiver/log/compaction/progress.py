@@ -24,7 +24,8 @@ class Progress(msgspec.Struct, frozen=True, array_like=True):
     """Below the last pass's `clean_to` each key is there once.
 
     A tombstone may be removed when the pass that first saw it is long enough ago: readers of the value that it
-    deletes read that before the pass, and have had the time since then to read the tombstone."""
+    deletes read that before the pass, and have had the time since then to read the tombstone.
+    """
 
     passes: tuple[Pass, ...] = ()
     tombstones: int = 0

@@ -36,7 +36,8 @@ def replace_segments(log: SegmentLog, old: Sequence[Segment], rewritten: Rewritt
     """False, with nothing changed, if the old segments are no longer those that were rewritten.
 
     One caller at a time changes a log. After an OSError the old or the new segments are in place, and a note may be
-    left: then nothing more may be replaced until the log is opened again."""
+    left: then nothing more may be replaced until the log is opened again.
+    """
     files, new_path = log.files.files, segment_path(log.files.directory / NEW_SEGMENTS, rewritten.replaced[0])
     if not _is_current(log, old):
         _discard(files, log.files.directory, new_path)

@@ -7,7 +7,7 @@ EPOCH_MS = 1_800_000_000_000
 
 
 class SimulatedClock:
-    """The clock of one machine. `step` moves its wall clock; the monotonic one goes on."""
+    """The clock of one machine. `step` moves its wall clock; the monotonic one continues."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -22,7 +22,7 @@ class SimulatedClock:
         return self._world.now
 
     def step(self, offset_ms: int) -> None:
-        """It is so much ahead of the true time from now on."""
+        """From now on it is this much ahead of the true time."""
         self._offset_ms = offset_ms
         self._steps.append((self._world.now, offset_ms))
 

@@ -11,12 +11,12 @@ from quiver.testing.simulation.world import World
 Outcome = Literal["ok", "refused", "unknown"]
 _UNANSWERED = (ConnectionLost, RequestTimeout, ShuttingDown, Closed)
 _TROUBLE_SECONDS = 0.2
-"""So long after a fault some connection may still break because of it."""
+"""This long after a fault a connection may still break because of it."""
 
 
 @dataclass(slots=True)
 class Event:
-    """One request of a client, or something it saw. Until it is answered, nobody knows whether it counted."""
+    """One request of a client, or something it saw. Before the response, its effect is unknown."""
 
     what: str
     actor: str
@@ -45,7 +45,7 @@ class History:
         self._parts: list[History] = []
 
     def part(self) -> "History":
-        """One of its own, of the same world: each workload looks only at what its own clients did."""
+        """A separate part of the same world: each workload checks only what its own clients did."""
         part = History(self._world, self._faults)
         self._parts.append(part)
         return part
@@ -71,7 +71,7 @@ class History:
         return event
 
     def end(self, event: Event, error: QuiverError | None = None) -> None:
-        """It was answered, or given up."""
+        """It got its response, or was given up."""
         event.ended = self._world.now
         if error is None:
             event.outcome = "ok"
@@ -82,7 +82,7 @@ class History:
         self._world.note(event.what, event.actor, event.outcome, event.error)
 
     async def request(self, what: str, actor: str, call: Awaitable[Any], **details: Any) -> Event:
-        """Awaits a call. Its errors are noted, and not raised."""
+        """Awaits a call. Its errors are recorded and not raised."""
         event = self.begin(what, actor, **details)
         try:
             event.result = await call

@@ -20,7 +20,7 @@ class SimulatedNetwork:
     def __init__(self, world: World) -> None:
         self.slowness = 1.0
         self.cut_off: set[str] = set()
-        """Processes that nobody reaches, and that reach nobody."""
+        """Processes that are cut off: nobody reaches them, and they reach nobody."""
         self._world = world
         self._chance: random.Random = world.seeded("network")
         self._listeners: dict[str, SimulatedSocket] = {}

@@ -83,7 +83,7 @@ class Node:
         await self._gateway.start()
 
     def kill(self) -> None:
-        """As kill -9: what was written stays."""
+        """Like kill -9: what was written stays."""
         if self._loop is not None:
             self._world.note("kill", self.name)
             assert self._files is not None
@@ -94,17 +94,17 @@ class Node:
             self.is_up = False
 
     def kill_within(self, operations: int) -> None:
-        """As `kill`, in the middle of a change to files that comes soon."""
+        """Like `kill`, in the middle of one of the next changes to files."""
         if self._files is not None:
             self._files.kill_after(operations)
 
     def cut_power(self) -> None:
-        """As `kill`, and what was not synced may be lost."""
+        """Like `kill`, and what was not synced may be lost."""
         self.kill()
         self.disk.cut_power()
 
     def stop(self) -> None:
-        """As SIGTERM: finishes what was accepted and ends. `is_running` says when."""
+        """Like SIGTERM: finishes what was accepted and ends. `is_running` says when."""
         assert self._loop is not None, "it does not run"
         self._world.note("stop", self.name)
         self._loop.call_soon(self._begin_stop, self._loop)

@@ -19,7 +19,7 @@ CLIENT_TIMEOUT = 10
 
 
 class ClientProcess:
-    """What a program has: a client, chance of its own, and pauses. `is_over` tells it to come to an end."""
+    """What a program has: a client, its own randomness, and pauses. `is_over` tells it to end."""
 
     def __init__(self, processes: "Processes", name: str, node: str) -> None:
         self.name, self.node = name, node
@@ -77,7 +77,7 @@ class Processes:
         loop.call_soon(lambda: loop.create_task(self._run(process, program)))
 
     def kill(self, name: str) -> None:
-        """As kill -9; another one of its kind is started a little later."""
+        """Like kill -9; another one of its kind is started a little later."""
         loop, start_again = self._running.pop(name)
         self.world.note("kill", name)
         loop.kill()

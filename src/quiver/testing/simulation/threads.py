@@ -1,4 +1,4 @@
-"""Work in threads, without threads: each call happens in one instant between the question and the answer."""
+"""Simulates threads: each call happens in one instant between its request and its result."""
 
 import asyncio
 from collections.abc import Callable
@@ -48,4 +48,4 @@ async def _until_done(begun: "asyncio.Task[T]") -> None:
         except asyncio.CancelledError:
             continue
     if not begun.cancelled():
-        begun.exception()  # whoever waited has gone
+        begun.exception()  # the caller is gone

@@ -17,7 +17,7 @@ TURN_SECONDS = 20e-6
 
 
 class Runnable(Protocol):
-    """Something that takes turns: a loop."""
+    """Something that runs in turns: a loop."""
 
     def take_turn(self) -> None: ...
 
@@ -26,9 +26,9 @@ class Runnable(Protocol):
 
 
 class World:
-    """Runs events in the order of their times, and loops that have something to do in an order of the seed's choice.
+    """Runs events in the order of their times, and busy loops in an order that the seed chooses.
 
-    `note` writes into the trace. Two runs of one seed have the same `trace_hash`, or something escaped.
+    `note` writes into the trace. Two runs of one seed have the same `trace_hash`, or something is not simulated.
     """
 
     def __init__(self, seed: int) -> None:
@@ -47,7 +47,7 @@ class World:
         """By their numbers, for the loops."""
 
     def seeded(self, name: str) -> random.Random:
-        """Chance of its own for a part: what one part draws does not change what the others get."""
+        """Separate randomness for a part: what one part draws does not change what the others get."""
         return seeded(f"{self.seed}/{name}")
 
     def note(self, *what: object) -> None:
@@ -61,7 +61,7 @@ class World:
         return self._trace.hexdigest()
 
     def at(self, when: float, call: Callable[..., None], *args: Any) -> None:
-        """Calls it at a time, after what was ordered for that time before."""
+        """Calls it at a time, after what was scheduled for that time before."""
         self._sequence += 1
         heapq.heappush(self._events, (when, self._sequence, call, args))
 
@@ -69,11 +69,11 @@ class World:
         self.at(self.now + seconds, call, *args)
 
     def is_ready(self, loop: Runnable) -> None:
-        """The loop has something to do now. To be said once until its turn."""
+        """The loop has something to do now. Called once until its turn."""
         self._ready.append(loop)
 
     def discard(self) -> None:
-        """Frees everything without a sound: whatever was under way would complain that it never ended."""
+        """Frees everything silently: unfinished tasks would complain that they never ended."""
         hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
         logging.disable()
         try:
@@ -88,7 +88,7 @@ class World:
             sys.unraisablehook = hook
 
     def run(self, until: Callable[[], bool], *, at_most_seconds: float) -> bool:
-        """Goes on until a condition holds, or nothing happens any more, or the time is over. Whether it holds."""
+        """Runs until a condition holds, nothing happens any more, or the time is over. Returns whether it holds."""
         deadline = self.now + at_most_seconds
         events, ready = self._events, self._ready
         while not until():

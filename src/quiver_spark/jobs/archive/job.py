@@ -73,7 +73,7 @@ def run(
 
     `source` has the options of a batch read, by their names: `{"topic": "orders", "bootstrap": "host:7481"}`; its
     `start` is for partitions of which the lake has nothing. `schema` (Spark's DDL or JSON) or `infer_schema` gives
-    fields of JSON values columns of their own. TransactionConflict when another run committed first: nothing is
+    fields of JSON values columns of their own. Raises TransactionConflict if another run committed first: nothing is
     duplicated then, and nothing is missing after a repeat.
     """
     if compression not in COMPRESSIONS:

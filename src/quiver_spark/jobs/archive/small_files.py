@@ -1,4 +1,4 @@
-"""Many small files of the lake into fewer large ones, with the same messages and the ranges joined."""
+"""Joins many small files of the lake into fewer large ones, with the same messages."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -66,7 +66,8 @@ def join_small_files(
     target_bytes: int = TARGET_BYTES,
     show_progress: bool | None = None,
 ) -> int:
-    """Returns how many files were replaced. TransactionConflict when another run did the same at the same time."""
+    """Returns how many files were replaced. Raises TransactionConflict if another run did the same at the same
+    time."""
     groups = [group for group in bins(lake.files(), target_bytes=target_bytes) if _is_whole(lake, group)]
     if not groups:
         return 0

@@ -40,7 +40,7 @@ def columns_of_values(
 
 
 def check_schema_choice(schema: str | None, *, infer: bool) -> None:
-    """InvalidRequest for what is wrong whatever Spark thinks of the schema."""
+    """Raises InvalidRequest for what is wrong whatever Spark thinks of the schema."""
     if schema is not None and infer:
         raise InvalidRequest(problem="give a schema or have it inferred, not both")
     if schema is not None and _is_path(schema.strip()) and not Path(schema.strip()).is_file():

@@ -26,7 +26,7 @@ KEPT = 1000
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that is wrong, and where: the offsets from the first to the last."""
+    """One problem and its offsets, from the first to the last."""
 
     topic: str
     partition: int

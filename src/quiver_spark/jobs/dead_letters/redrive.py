@@ -1,4 +1,4 @@
-"""Redriving selected dead letters: by the broker, some thousand per request."""
+"""Redrives selected dead letters: the broker does it, up to a few thousand per request."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class Batch(NamedTuple):
 
 
 class Redriven(msgspec.Struct):
-    """What became of a selection."""
+    """The result of a redrive."""
 
     topics: dict[str, int] = {}
     """How many the broker took, by dead-letter topic."""

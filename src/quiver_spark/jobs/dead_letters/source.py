@@ -51,7 +51,7 @@ class DeadLetterRanges(NamedTuple):
 def find_ranges(options: ReadOptions) -> DeadLetterRanges:
     """The dead letters of the topics that the options name; of all, when they name none.
 
-    A topic is named by itself or by its dead-letter topic. TopicNotFound when neither is there.
+    A topic is named by itself or by its dead-letter topic. Raises TopicNotFound if neither is there.
     """
     catalogue = open_catalogue(options)
     try:
@@ -70,7 +70,7 @@ def find_ranges(options: ReadOptions) -> DeadLetterRanges:
 
 
 def dead_letter_topics(there: Sequence[str], topics: Sequence[str], pattern: str | None) -> list[str]:
-    """The dead-letter topics that are meant, of all topics that are there. Pure."""
+    """The dead-letter topics that the options name, among all topics. Pure."""
     known = set(there)
     for topic in topics:
         if topic not in known and dead_letter_topic(topic) not in known:

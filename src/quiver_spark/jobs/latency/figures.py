@@ -47,7 +47,7 @@ class Cell(NamedTuple):
 
 class Report(NamedTuple):
     totals: Sequence[Cell]
-    """One a topic and group."""
+    """One per topic and group."""
     hours: Sequence[Cell]
     """By topic, group and time."""
 
@@ -60,7 +60,7 @@ class Report(NamedTuple):
 
     @property
     def groups(self) -> list[str]:
-        """Those with most acknowledgements first."""
+        """Groups with the most acks first."""
         acks: dict[str, int] = {}
         for cell in self.totals:
             acks[cell.group] = acks.get(cell.group, 0) + cell.counters["acks"]

@@ -11,7 +11,7 @@ from quiver_spark.jobs.latency.page import report_page
 
 
 def write_report(report: Report, out: Path) -> list[Path]:
-    """Writes all of them into a directory, which is made if need be; those of an earlier report are replaced."""
+    """Writes all of them into a directory, which is created if necessary; those of an earlier report are replaced."""
     out.mkdir(parents=True, exist_ok=True)
     contents = {
         "latency.html": report_page(report).encode(),
@@ -27,7 +27,7 @@ def write_report(report: Report, out: Path) -> list[Path]:
 
 
 def _csv(report: Report) -> str:
-    """A line an hour."""
+    """A line per hour."""
     text = io.StringIO()
     records = [cell.record() for cell in report.hours]
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")

@@ -1,6 +1,6 @@
 """`latency`: how long messages wait for their delivery and their acknowledgement, from the journals of deliveries.
 
-Workers read the journal of a partition and the frame headers of its messages, and answer with histograms; Spark adds
+Workers read the journal of a partition and the frame headers of its messages, and return histograms; Spark adds
 them up. The report is a table of figures, a chart and a page.
 """
 
@@ -78,7 +78,7 @@ def run(
     """Writes a report of topics into the directory `out`: latency.png, latency.html, latency.csv, latency.json.
 
     `source` has the options of a batch read: topics, `path`, and as `start` and `end` times between which something
-    happened. `groups` are all of them unless some are named. InvalidRequest when there were no deliveries.
+    happened. `groups` are all of them unless some are named. Raises InvalidRequest if there were no deliveries.
     """
     options = batch_read_options(source)
     if options.path is None:

@@ -10,7 +10,7 @@ TITLES = {
     "delivery_to_ack": "delivery to ack",
     "publish_to_ack": "publish to ack",
 }
-"""Of measures."""
+"""The titles of measures."""
 MOST_GROUPS = 6
 """More lines cannot be told apart; the table has all groups."""
 MOST_TOPICS = 12
@@ -19,7 +19,7 @@ DARK = ("#60a5fa", "#fbbf24", "#34d399", "#f472b6", "#a78bfa", "#22d3ee")
 
 
 class Line(NamedTuple):
-    """Of one group; a place in the lists for each hour that has messages."""
+    """The lines of one group, with a value for each hour that has messages."""
 
     group: str
     color: int

@@ -148,7 +148,7 @@ def _write_all(
 
 
 def _check_there(sink: Mapping[str, str], timeout_seconds: float) -> None:
-    """TopicNotFound when there is no topic to write to."""
+    """Raises TopicNotFound if there is no topic to write to."""
     broker_client(sink["bootstrap"], timeout_seconds).topics.describe(sink["topic"])
 
 

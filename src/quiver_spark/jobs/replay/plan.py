@@ -53,7 +53,7 @@ def times_of(options: ReadOptions) -> Times:
 def lake_ranges(files: Iterable[LakeFile], options: ReadOptions, partitions: Sequence[int] | None) -> list[Range]:
     """The offsets that are asked for of what files have, as far as start and end are offsets.
 
-    InvalidRequest when they are and the files are of several topics with one name: then they mean nothing.
+    Raises InvalidRequest if they are and the files are of several topics with one name: then they mean nothing.
     """
     spans: dict[tuple[str, int, int], tuple[int, int]] = {}
     counts: dict[str, int] = {}

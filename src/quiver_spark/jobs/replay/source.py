@@ -24,7 +24,7 @@ class ReplaySource(Protocol):
         ...
 
     def times(self) -> Times:
-        """What the times of rows must be within in addition."""
+        """Bounds for the times of rows."""
         ...
 
     def frame(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":
@@ -67,7 +67,7 @@ class TopicSource:
     def _others(self, batch: Sequence[Range]) -> Iterator[Range]:
         """Empty ranges of the partitions that are not in a batch: the source would read them as a whole otherwise.
 
-        TopicNotFound when a topic is no longer the one of the ranges.
+        Raises TopicNotFound if a topic is no longer the one of the ranges.
         """
         there = {(each.topic, each.partition) for each in batch}
         ids = {each.topic: each.topic_id for each in batch}

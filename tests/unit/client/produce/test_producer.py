@@ -23,18 +23,6 @@ from quiver.records.read import open_frame
 from unit.client.fake_native_broker import FakeBroker
 
 
-@pytest.fixture
-def broker():
-    with FakeBroker(orders=3, single=1) as fake:
-        yield fake
-
-
-@pytest.fixture
-def q(broker):
-    with quiver.connect(broker.address, timeout=10) as client:
-        yield client
-
-
 def first(times: int, fault, kind=Produce):
     """A fault for the first requests of a kind."""
     left = [times]

@@ -3,7 +3,6 @@
 import pyarrow as pa
 import pytest
 
-import quiver
 from quiver.client.message import messages_of
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import Cursor
@@ -15,19 +14,6 @@ from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.protocol.messages import Failure, Fetch, FetchedPart
 from quiver.records.build import build_frame
 from quiver.records.header import stamp, unpack_header
-from unit.client.fake_native_broker import FakeBroker
-
-
-@pytest.fixture
-def broker():
-    with FakeBroker(orders=3, single=1) as fake:
-        yield fake
-
-
-@pytest.fixture
-def q(broker):
-    with quiver.connect(broker.address, timeout=10) as client:
-        yield client
 
 
 def fill(q, topic: str, count: int, **options) -> None:

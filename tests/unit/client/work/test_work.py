@@ -1,7 +1,7 @@
 """Working as a consumer: handing out, settling, renewing, giving back; against a scripted broker."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,18 +15,6 @@ from quiver.protocol.queue_messages import Receive, Settle
 from unit.client.fake_queue_broker import FakeQueueBroker
 
 SECONDS = 10.0
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeQueueBroker]:
-    with FakeQueueBroker() as fake:
-        yield fake
-
-
-@pytest.fixture
-def q(broker: FakeQueueBroker) -> Iterator[Client]:
-    with quiver.connect(broker.address, timeout=SECONDS) as client:
-        yield client
 
 
 def until(check: Callable[[], Any]) -> None:

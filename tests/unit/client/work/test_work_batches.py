@@ -11,18 +11,6 @@ from quiver.model.settlement import ACK, NACK, REJECT
 from unit.client.fake_queue_broker import FakeQueueBroker
 
 
-@pytest.fixture
-def broker() -> Iterator[FakeQueueBroker]:
-    with FakeQueueBroker() as fake:
-        yield fake
-
-
-@pytest.fixture
-def q(broker: FakeQueueBroker) -> Iterator[Client]:
-    with quiver.connect(broker.address, timeout=10) as client:
-        yield client
-
-
 def test_a_batch_has_columns_jobs_and_a_length(broker: FakeQueueBroker, q: Client):
     broker.add(b"a", b"b", keys=[b"k"])
     broker.add(b"c", level=0)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,18 +16,6 @@ from quiver.protocol.queue_messages import Receive
 from unit.client.fake_queue_broker import FakeQueueBroker
 
 SECONDS = 10.0
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeQueueBroker]:
-    with FakeQueueBroker() as fake:
-        yield fake
-
-
-@pytest.fixture
-def q(broker: FakeQueueBroker) -> Iterator[Client]:
-    with quiver.connect(broker.address, timeout=SECONDS) as client:
-        yield client
 
 
 def running(q: Client) -> threading.Thread:

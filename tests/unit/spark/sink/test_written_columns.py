@@ -107,7 +107,7 @@ def test_columns_of_a_read_can_be_written_as_they_are() -> None:
     [
         ([("key", "binary")], "there is no column 'value'; select value, key"),
         ([("value", "struct<a:int>")], "column 'value' is struct<a:int>; the quiver sink takes binary or string"),
-        ([("value", "binary"), ("valeu", "binary")], "does not know what to do with column 'valeu'"),
+        ([("value", "binary"), ("valeu", "binary")], "has no column 'valeu'"),
         ([("value", "binary"), ("value", "binary")], "there are two columns 'value'"),
         ([("value", "binary"), ("timestamp", "bigint")], "takes timestamp: cast it"),
         ([("value", "binary"), ("partition", "bigint")], "takes int: cast it"),

@@ -27,7 +27,7 @@ _Request = Callable[
 ]
 
 _SLICE = 5000
-"""Dead letters that one request takes: a long redrive is many short requests."""
+"""Dead letters per request: a long redrive is many short requests."""
 _IDS_KEPT = 1000
 
 
@@ -45,10 +45,10 @@ class AsyncDeadLetters:
         newest_first: bool = False,
         **options: Unpack[DeadLetterOptions],
     ) -> DeadLetterPage:
-        """A page of the dead letters of a topic, oldest first; a topic that has none gives an empty one.
+        """A page of the dead letters of a topic, oldest first; empty for a topic without any.
 
         Filters: ids, partition, group, reason, key, contains, from_time, to_time. A page may be shorter than
-        `limit`; `after` is its `next` for the page after it.
+        `limit`; pass its `next` as `after` to get the next page.
         """
         request = messages.ListDeadLetters(
             check_name(topic),
@@ -64,7 +64,7 @@ class AsyncDeadLetters:
         return DeadLetterPage(answer.dead_letters, answer.total, cursor_text(answer.next))
 
     async def get(self, topic: str, id: DeadLetterRef) -> DeadLetter:
-        """One dead letter; DeadLetterNotFound."""
+        """One dead letter. Raises DeadLetterNotFound."""
         for dead_letter in await self.list(topic, ids=[id]):
             return dead_letter
         raise DeadLetterNotFound(id=str(id), topic=topic)
@@ -78,9 +78,9 @@ class AsyncDeadLetters:
         dry_run: bool = False,
         **options: Unpack[DeadLetterOptions],
     ) -> TakenDeadLetters:
-        """Sends dead letters back to the topic and partition they came from, or to another topic: each once.
+        """Sends dead letters back to the topic and partition they came from, or to another topic: each one once.
 
-        Without filters (see `list`) all that are there now; with `limit` the oldest of them.
+        Without filters (see `list`) it redrives all current dead letters; with `limit` the oldest of them.
         """
         if to is not None:
             check_name(to)
@@ -95,7 +95,7 @@ class AsyncDeadLetters:
     async def purge(
         self, topic: str, *, limit: int | None = None, dry_run: bool = False, **options: Unpack[DeadLetterOptions]
     ) -> TakenDeadLetters:
-        """Removes dead letters for good: all that are there now, or those that fit (see `list`)."""
+        """Removes dead letters permanently: all current ones, or those that match filters (see `list`)."""
         name = check_name(topic)
         return await self._take(
             lambda chosen, count, after: messages.PurgeDeadLetters(name, chosen, count, dry_run, after),
@@ -104,9 +104,9 @@ class AsyncDeadLetters:
         )
 
     async def removed(self, topic: str) -> dict[int, IntervalSet]:
-        """Offsets that are no dead letters any more, because they were sent back or purged, by partition.
+        """Offsets that are no longer dead letters because they were redriven or purged, by partition.
 
-        Only those that the log of the dead-letter topic still has: for readers of that log.
+        For readers of the log of the dead-letter topic: only offsets that are still in it.
         """
         name, start = check_name(topic), (0, 0)
         found: defaultdict[int, IntervalSet] = defaultdict(IntervalSet)
@@ -121,14 +121,15 @@ class AsyncDeadLetters:
             start = answer.next
 
     async def _take(self, request: _Request, options: DeadLetterOptions, limit: int | None) -> TakenDeadLetters:
-        """Slice by slice. What is dead-lettered meanwhile is left alone, or a failing message would never end it."""
+        """Slice by slice. Messages that are dead-lettered meanwhile are left out: a message that keeps failing would
+        make it endless."""
         chosen = dead_letter_filter(options, self._broker.clock.now_ms())
         taken = TakenDeadLetters(0, [], [])
         after: DeadLetterCursor | None = None
         while True:
             left = None if limit is None else limit - taken.dead_letter_count
             count = left if chosen.ids is not None else _SLICE if left is None else min(left, _SLICE)
-            # A repeat of a request that has a limit could take more than that.
+            # A repeated request with a limit could take more than the limit.
             answer = (await self._broker.call(request(chosen, count, after), repeatable=limit is None)).answer
             if not isinstance(answer, messages.TakenDeadLetters):
                 raise unexpected(answer)

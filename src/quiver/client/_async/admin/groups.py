@@ -1,4 +1,4 @@
-"""Groups from outside: looking at them, moving them, removing them."""
+"""Administration of groups: list, describe, reset, alter and delete them."""
 
 from collections.abc import Sequence
 from typing import Any, Unpack
@@ -33,7 +33,7 @@ class AsyncGroups:
         return answer.groups
 
     async def describe(self, group: str) -> GroupDescription:
-        """Members, and lag per partition in messages and milliseconds; GroupNotFound."""
+        """Members, and lag per partition in messages and milliseconds. Raises GroupNotFound."""
         answer = (await self._broker.call(DescribeGroup(group))).answer
         if not isinstance(answer, GroupDescription):
             raise unexpected(answer)
@@ -42,9 +42,9 @@ class AsyncGroups:
     async def reset(
         self, group: str, topic: str, to: Any = None, *, shift: int | None = None, dry_run: bool = False
     ) -> Sequence[ResetPart]:
-        """Moves a group without members: `to` earliest, latest, an offset or a time, or by `shift` messages."""
+        """Moves a group without members `to` earliest, latest, an offset or a time, or by `shift` messages."""
         if (to is None) == (shift is None):
-            raise InvalidRequest(problem="a reset needs `to` or `shift`, and not both")
+            raise InvalidRequest(problem="a reset needs either `to` or `shift`")
         position = None if to is None else parse_position(to, self._broker.clock.now_ms(), "to")
         answer = (await self._broker.call(ResetGroup(group, topic, position, shift, dry_run))).answer
         if not isinstance(answer, GroupReset):
@@ -53,7 +53,7 @@ class AsyncGroups:
 
     async def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
-        max_unacked, starvation. None gives one of those back to the topic."""
+        max_unacked, starvation. None means the topic's setting."""
         await self._broker.call(AlterGroup(group, sent_settings(settings)))
 
     async def delete(self, group: str) -> None:

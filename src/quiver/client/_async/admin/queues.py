@@ -1,4 +1,4 @@
-"""Queues from outside: how much each group has before it."""
+"""The depth of queues: how many messages each group still has to process."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ class AsyncQueues:
         self._broker = broker
 
     async def depths(self, topic: str) -> Sequence[QueueDepth]:
-        """Of every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
+        """For every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
         return await self._ask(topic, None)
 
     async def depth(self, topic: str, group: str) -> QueueDepth:
-        """Of one group; GroupNotFound when it has not used the topic."""
+        """For one group. Raises GroupNotFound if it has not used the topic."""
         [found] = await self._ask(topic, check_name(group, "group"))
         return found
 

@@ -14,8 +14,8 @@ from quiver.model.times import Duration, wait_seconds
 
 
 class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
-    """One message on its way. (Not tracked by the garbage collector: it is made a million times a second, and
-    nothing that it refers to refers back to it.)"""
+    """The result of one message. (Not tracked by the garbage collector: a million are made per second, and nothing
+    that it refers to refers back to it.)"""
 
     outcome: SendOutcome
     row: int
@@ -25,9 +25,9 @@ class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
         return self.outcome.is_known(self.row)
 
     async def result(self, timeout: Duration | None = None) -> Published:
-        """Topic, partition and offset once the broker has the message; raises why it has not.
+        """Topic, partition and offset once the broker has stored the message; raises why it was not stored.
 
-        RequestTimeout after `timeout`: the message stays on its way.
+        Raises RequestTimeout after `timeout`: the message is still being sent.
         """
         await wait_until(lambda: self.done, self.outcome, timeout)
         result = self.outcome.result_of(self.row)
@@ -37,12 +37,12 @@ class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
         return result
 
     def add_done_callback(self, callback: Callable[["AsyncSendFuture"], Any]) -> None:
-        """Calls `callback(future)` once the outcome is known; it must be quick, `result` then returns at once."""
+        """Calls `callback(future)` once the outcome is known; then `result` returns immediately. It must be quick."""
         self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
 class AsyncBulkSendFuture:
-    """Many messages on their way, from one `send_many` or `send_arrow`."""
+    """The result of many messages of one `send_many` or `send_arrow`."""
 
     __slots__ = ("outcome",)
 
@@ -58,7 +58,7 @@ class AsyncBulkSendFuture:
         return self.outcome.count
 
     async def result(self, timeout: Duration | None = None) -> list[Span]:
-        """Where the messages are, a span for each run stored together; raises the first error there was."""
+        """Where the messages are: a span for each run that was stored together. Raises the first error."""
         await wait_until(lambda: self.done, self.outcome, timeout)
         spans = self.outcome.spans()
         if isinstance(spans, QuiverError):

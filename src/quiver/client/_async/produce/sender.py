@@ -1,7 +1,8 @@
 """The sending half of a producer: routes rows to partitions, keeps batches in flight, retries, settles.
 
-Whoever has a reason pumps: the caller of `send_many`, `publish` and `flush`, and the background task for lingering
-chunks, retries and freed windows. One pumps at a time. Answers are taken where they arrive, and only change state.
+`pump` sends what may be sent. Callers of `send_many`, `publish` and `flush` call it, and the background task does for
+lingering chunks, retries and freed windows. One pumps at a time. Responses are handled where they arrive, and only
+change state.
 """
 
 import logging
@@ -46,12 +47,12 @@ from quiver.protocol.messages import (
 _logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
 _TOPIC_SECONDS = 60.0
-"""After this time the topic is looked at again, so that messages without a key use partitions that were added."""
+"""After this time the topic is fetched again, so that messages without a key use partitions that were added."""
 _UNKNOWN_OFFSET = -1
 _REPAIRED = (OutOfSequence, StalePartitionCount, TopicNotFound, UnknownProducer)
-"""What the producer repairs by itself, at once."""
+"""What the producer repairs by itself, immediately."""
 _SLOW_SECONDS = 1.0
-"""After this time without an answer a caller with a timeout no longer sends by itself."""
+"""After this time without a response a caller with a timeout no longer sends by itself."""
 
 
 class AsyncSender:
@@ -96,13 +97,13 @@ class AsyncSender:
 
     @property
     def is_gathering(self) -> bool:
-        """So much is in flight that rows are not sent yet; the answers see to it."""
+        """So much is in flight that rows are not sent yet; the next responses trigger it."""
         return self._in_flight.room <= 0
 
     async def pump(self, timeout: float | None = None) -> None:
-        """Sends everything that may go now. Failures end up in futures and retries, not with the caller.
+        """Sends everything that may be sent now. Failures end up in futures and retries, not with the caller.
 
-        After `timeout` seconds it is left to the background task.
+        After `timeout` seconds the rest is left to the background task.
         """
         now = self._broker.clock.monotonic()
         deadline = math.inf if timeout is None else now + timeout
@@ -142,7 +143,7 @@ class AsyncSender:
             await self._send(batches, topic, deadline)
 
     async def wait_for(self, is_reached: Callable[[], bool], timeout: float | None) -> None:
-        """Waits until progress has made a condition true; TimeoutError when it does not in time."""
+        """Waits until progress has made a condition true. Raises TimeoutError if it does not in time."""
         clock = self._broker.clock
         deadline = None if timeout is None else clock.monotonic() + timeout
         while not is_reached():
@@ -157,7 +158,7 @@ class AsyncSender:
                 end()
 
     def close(self, error: QuiverError) -> None:
-        """Fails whatever is not settled."""
+        """Fails everything that is not settled."""
         self.closed_by = error
         self._fail_everything(error)
 
@@ -168,13 +169,13 @@ class AsyncSender:
             await self._task.join()
 
     def begin_transaction(self, identity: tuple[int, int]) -> None:
-        """What comes now is sent under this identity, with sequences from 0. Nothing is in flight."""
+        """Messages from now on are sent with this identity, with sequences from 0. Nothing may be in flight."""
         self._identity = identity
         self._in_flight.begin_transaction()
         self._unsettled.forget_failures()
 
     async def give_up(self, error: QuiverError) -> None:
-        """Fails whatever is not settled, also what was sent: its answer is ignored."""
+        """Fails everything that is not settled, including what was sent: its responses are ignored."""
         async with self._pumping:
             self._fail_everything(error, in_flight_too=True)
 
@@ -241,20 +242,20 @@ class AsyncSender:
         return max(0.0, due - now)
 
     async def _check_answers(self) -> None:
-        """Drops a connection that has not answered for too long; what was in flight is then sent again."""
+        """Drops a connection without a response for too long; what was in flight is then sent again."""
         seconds = self._config.request_seconds
         if self._in_flight.is_unanswered_since(self._broker.clock.monotonic() - seconds):
             connection = await self._broker.connection()
-            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no answer for {seconds:g} s"))
+            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no response for {seconds:g} s"))
 
     # routing
 
     def _left(self, deadline: float) -> float:
-        """How long a request may take, so as not to go beyond the deadline."""
+        """How long a request may take without exceeding the deadline."""
         return max(0.001, min(self._config.request_seconds, deadline - self._broker.clock.monotonic()))
 
     async def _prepare(self, deadline: float) -> TopicInfo:
-        """Makes batches of what is ready, and gets the identities they are sent under."""
+        """Makes batches of what is ready, and gets the identities that they are sent with."""
         topic = await self._topic.get(_TOPIC_SECONDS, self._left(deadline))
         room, together_bytes = self._in_flight.room, self._config.gathering_limits(topic.partitions).size_bytes
         while self._chunks.ready and room > 0:
@@ -279,7 +280,7 @@ class AsyncSender:
         raise unexpected(answer)
 
     async def _reroute(self, known: TopicInfo, deadline: float) -> TopicInfo:
-        """Routes again what was refused because the topic has changed, and what waits and was hashed like it."""
+        """Routes again what was refused because the topic has changed, and what waits and was hashed the same way."""
         missing: TopicNotFound | None = None
         topic = known
         try:
@@ -314,7 +315,7 @@ class AsyncSender:
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue
-            # What may be stored already is not hashed again: it would be stored twice.
+            # What may be stored already is not hashed again: it could be stored twice.
             count = topic.partitions if batch.hashed and not batch.is_uncertain else 0
             request = Produce(topic.id, batch.partition, count, config.acks)
             outbound.append(Outbound(request, frame, partial(self._answered, queue, batch) if is_answered else None))

@@ -28,15 +28,15 @@ _Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
 _MOST_REQUESTS = 4
-"""In flight or unread: what bounds the memory that is used for fetching ahead."""
+"""Requests in flight or unread, which bounds the memory for fetching ahead."""
 
 
 class AsyncFetcher:
-    """Each partition is in one request at a time; partitions that are added get a request of their own soon.
+    """Each partition is in one request at a time; added partitions soon get a request of their own.
 
-    With `skips_missing` a topic that is gone is no longer read; otherwise that is an error. With `read_committed`
-    messages of open transactions are waited for, and those of aborted ones left out. What is past its time to live
-    is left out when frames are opened, unless `include_expired`.
+    With `skips_missing` a deleted topic is no longer read; otherwise it is an error. With `read_committed` the reader
+    waits for open transactions and leaves out aborted ones. Expired messages are left out when frames are opened,
+    unless `include_expired`.
     """
 
     def __init__(
@@ -71,14 +71,15 @@ class AsyncFetcher:
         self._sources.extend(sources)
 
     def wake(self) -> None:
-        """Makes `next_frames` return soon. The only call that may come from elsewhere."""
+        """Makes `next_frames` return soon. Only this may be called from other threads and tasks."""
         self._news.set()
 
     async def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
-        """Frames of one answer; none after a wait without any, or when woken. The next request is under way then.
+        """Frames of one response; none after a wait without any, or when woken. The next request is in flight by
+        then.
 
         It waits for at most `timeout` seconds, also for a connection. An error is raised after the frames that were
-        read before it.
+        read before it were returned.
         """
         self._broker.check_fork()
         self._deadline = None if timeout is None else self._broker.clock.monotonic() + timeout
@@ -106,7 +107,7 @@ class AsyncFetcher:
         return frames
 
     def _within(self, seconds: float) -> float:
-        """As long as that, but not beyond the deadline."""
+        """That long, but not beyond the deadline."""
         left = seconds if self._deadline is None else self._deadline - self._broker.clock.monotonic()
         return max(0.001, min(seconds, left))
 
@@ -115,10 +116,10 @@ class AsyncFetcher:
         return self._max_wait_ms / 1000 + self._broker.timeout
 
     def _check_answers(self) -> None:
-        """Gives up a connection that should have answered by now."""
+        """Drops a connection that should have responded by now."""
         waited = self._broker.clock.monotonic() - self._last_answer_at
         if self._connection is not None and self._unread_count and waited > self._answer_seconds:
-            problem = f"no answer for {waited:.0f} s"
+            problem = f"no response for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
     async def _begin(self) -> None:
@@ -174,7 +175,7 @@ class AsyncFetcher:
             try:
                 if part.error is not None:
                     await self._recover(source, part)
-                elif not payload:  # a part can be empty also because others filled the answer
+                elif not payload:  # a part can also be empty because others filled the response
                     source.found_nothing(part, read_committed=self._read_committed)
                 else:
                     expiry = None if self._include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
@@ -185,7 +186,7 @@ class AsyncFetcher:
         return frames
 
     async def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
-        """Continues after what retention removed, or a little later; raises other errors."""
+        """Continues after what retention removed, or tries again a little later; raises other errors."""
         assert part.error is not None
         error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
         if isinstance(error, TopicNotFound) and self._skips_missing:

@@ -22,7 +22,7 @@ _NO_BYTES = memoryview(b"")
 
 
 class AsyncPendingFetch:
-    """A fetch that was sent. Whatever goes wrong is raised by `result`."""
+    """A fetch that was sent. Every failure is raised by `result`."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -32,18 +32,18 @@ class AsyncPendingFetch:
         self._waiter.set((answer, payload))
 
     async def result(self, timeout: Duration | None = None) -> FetchedFrames:
-        """The frames, or the error in their place; RequestTimeout when there was no answer in time."""
+        """The frames, or raises the error. Raises RequestTimeout if there was no response in time."""
         seconds = wait_seconds(timeout)
         try:
             got = await self._waiter.wait(seconds)
         except TimeoutError:
-            raise RequestTimeout(f"the broker at {self._address} did not answer within {seconds:g} s") from None
+            raise RequestTimeout(f"the broker at {self._address} did not respond within {seconds:g} s") from None
         assert got is not None
         return _frames_of(*got)
 
 
 class AsyncFrames:
-    """Topics are named by their id: a topic that was deleted and created again is another one."""
+    """Topics are addressed by id: a topic that was deleted and created again is another one."""
 
     def __init__(self, broker: AsyncReconnectingConnection) -> None:
         self._broker = broker
@@ -58,10 +58,10 @@ class AsyncFrames:
         max_wait: Duration = 0,
         isolation: str = READ_COMMITTED,
     ) -> FetchedFrames:
-        """Frames of a partition from the one that holds `offset` on, after at most `max_wait` without any.
+        """Frames of a partition from the one with `offset` on; waits for at most `max_wait` if there are none.
 
-        A lost connection is retried within the client's timeout. Errors of the broker are raised: OffsetOutOfRange,
-        TopicNotFound, PartitionNotFound, CorruptData.
+        A lost connection is retried within the client's timeout. Raises OffsetOutOfRange, TopicNotFound,
+        PartitionNotFound, CorruptData.
         """
         request = _request(topic_id, partition, offset, max_bytes, max_wait, isolation)
         reply = await self._broker.call(request)
@@ -77,9 +77,9 @@ class AsyncFrames:
         max_wait: Duration = 0,
         isolation: str = READ_COMMITTED,
     ) -> AsyncPendingFetch:
-        """Sends a fetch without waiting for its answer, so that one is under way while the last one is decoded.
+        """Sends a fetch without waiting for the response, so that one is in flight while the last one is decoded.
 
-        Nothing is retried, and nothing but a wrong argument is raised here: see `AsyncPendingFetch.result`.
+        Nothing is retried, and only a wrong argument is raised here: see `AsyncPendingFetch.result`.
         """
         request = _request(topic_id, partition, offset, max_bytes, max_wait, isolation)
         pending = AsyncPendingFetch(self._broker.address)
@@ -94,7 +94,7 @@ class AsyncFrames:
     async def offsets(
         self, topic_id: int, positions: Mapping[int, Any], *, isolation: str = READ_COMMITTED
     ) -> dict[int, int]:
-        """By partition the offset that its position means now: earliest, latest, or a time.
+        """The current offset of a position per partition: earliest, latest, or a time.
 
         The latest is the next to be written or, with read_committed, where the first open transaction begins.
         """

@@ -1,4 +1,4 @@
-"""Reading without a group: single messages or whole batches, from one place to another or on and on."""
+"""Reading without a group: single messages or whole batches, up to an end or forever."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
@@ -26,8 +26,8 @@ _LOOK_FOR_PARTITIONS_SECONDS = 10.0
 class AsyncReader:
     """Reads partitions of a topic without a group. Iterate it for messages, or over `batches()`.
 
-    It begins where `start` says when it is opened: by `open`, a `with` block, or the first message asked for.
-    Within a partition messages come in order. One fetch is under way while the last one is read.
+    It begins at `start` when it is opened: by `open`, a `with` block, or asking for the first message. Within a
+    partition messages come in order. One fetch is in flight while the last one is read.
     """
 
     def __init__(self, broker: AsyncReconnectingConnection, topic: str, config: ReaderConfig) -> None:
@@ -42,7 +42,7 @@ class AsyncReader:
             include_expired=config.include_expired,
         )
         self.expired_count = 0
-        """Messages that were left out because their time to live was over."""
+        """Messages that were left out because they were expired."""
         self._sources: list[PartitionSource] = []
         self._wait_limit = WaitLimit(broker.clock, broker.log, config.timeout_seconds)
         self._info: TopicInfo | None = None
@@ -52,7 +52,7 @@ class AsyncReader:
         self._messages: AsyncIterator[Message] = flatten(self._message_groups())
 
     async def open(self) -> None:
-        """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
+        """Determines where reading starts and ends. Raises TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
         self._wait_limit.restart()
@@ -84,7 +84,7 @@ class AsyncReader:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Per partition, the next offset that will be fetched; once all is read, the end."""
+        """The next offset to fetch per partition; the end once everything is read."""
         return {source.partition: min(source.cursor.offset, source.cursor.end) for source in self._sources}
 
     @property
@@ -136,7 +136,8 @@ class AsyncReader:
                 limit.restart()
 
     async def _look_for_partitions(self) -> None:
-        """A reader of all partitions that follows finds those that are added, from their first message on."""
+        """A reader of all partitions without an end also reads partitions that are added, from their first message
+        on."""
         now = self._broker.clock.monotonic()
         if self._info is None or not self._config.follows_growth:
             return

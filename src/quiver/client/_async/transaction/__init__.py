@@ -1,1 +1,1 @@
-"""Transactions of one producer after the other."""
+"""Transactions and their producers."""

@@ -8,7 +8,7 @@ from quiver.client.produce.options import ProducerConfig
 
 
 class AsyncTransactionPool:
-    """One for each transactional id; those without an id are used by whoever comes next."""
+    """One per transactional id; those without an id are used again by later transactions."""
 
     def __init__(self, broker: AsyncReconnectingConnection) -> None:
         self._broker = broker
@@ -16,12 +16,12 @@ class AsyncTransactionPool:
         self._named: dict[str, AsyncTransactional] = {}
         self._unnamed: list[AsyncTransactional] = []
         self._handed_out: list[AsyncTransactional] = []
-        """Without an id, and used only by whoever asked for it; its producers send until somebody closes it."""
+        """Without an id, and used only by the caller; its producers send until it is closed."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
     ) -> AsyncTransactional:
-        """The one of an id, unless that was closed; without an id, a new one."""
+        """The open one of an id; without an id, a new one."""
         self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
@@ -53,7 +53,7 @@ class AsyncTransactionPool:
             return chosen
 
     async def close(self) -> None:
-        """Aborts what is open, as far as the broker can be reached at once."""
+        """Aborts what is open, if the broker can be reached immediately."""
         with self._mutex:
             known = [*self._named.values(), *self._unnamed, *self._handed_out]
         for each in known:

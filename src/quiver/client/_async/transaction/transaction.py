@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
 _GENERATIONS = 5
-"""How often a commit follows a group that is being rebalanced."""
+"""How often a commit is repeated while its group is being rebalanced."""
 
 
 class AsyncTransaction:
     """Use it in a `with` block: leaving it commits; an exception aborts the transaction and propagates.
 
-    Messages are gathered and sent as a producer does; what fails is raised by `flush` or `commit`. Threads
-    (synchronous) and tasks may share it as long as it is open.
+    Messages are gathered and sent as by a producer; failures are raised by `flush` or `commit`. Threads (synchronous)
+    and tasks may share it while it is open.
     """
 
     def __init__(self, choose: "Callable[[], AsyncTransactional]") -> None:
@@ -55,7 +55,7 @@ class AsyncTransaction:
         self._enlisted: list[Enlisted] = []
         self._failure: QuiverError | None = None
         self._is_known = False
-        """The broker may know of it."""
+        """The broker may know it."""
 
     async def begin(self) -> "AsyncTransaction":
         self._state.check(TransactionState.NEW)
@@ -67,7 +67,7 @@ class AsyncTransaction:
 
     @property
     def producer_key(self) -> ProducerKey:
-        """Producer id and epoch: what the transaction is known by."""
+        """Producer id and epoch, which identify the transaction."""
         return self._key
 
     @property
@@ -76,7 +76,7 @@ class AsyncTransaction:
 
     @property
     def state(self) -> str:
-        """new, open, committed, aborted, detached; uncertain: a commit was not answered."""
+        """new, open, committed, aborted, detached; uncertain: a commit got no response."""
         return self._state.value
 
     @property
@@ -90,7 +90,7 @@ class AsyncTransaction:
     ) -> None:
         """Takes one message, to be sent with others.
 
-        Options: headers, timestamp, partition, priority, ttl, delay or deliver_at (which count from now, however long
+        Options: headers, timestamp, partition, priority, ttl, delay or deliver_at (counted from now, however long
         the transaction takes).
         """
         producer = self._producers.get(topic) or self._producer(topic)
@@ -104,21 +104,21 @@ class AsyncTransaction:
         ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
     ) -> None:
-        """Takes many messages at once, far faster than one by one; the options hold for all of them."""
+        """Takes many messages at once, much faster than one by one; the options apply to all of them."""
         await (self._producers.get(topic) or self._producer(topic)).send_many(values, keys, ids, **options)
 
     async def send_arrow(self, topic: str, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> None:
-        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`."""
+        """Takes the rows of an Arrow table: columns `value`, and optionally `key`, `timestamp`, `headers`."""
         await (self._producers.get(topic) or self._producer(topic)).send_arrow(data, **options)
 
     async def commit_offsets(
         self, group: AsyncStream | str, offsets: Mapping[str, Mapping[int, int]] | None = None
     ) -> None:
-        """Commits how far a group has read, together with the rest.
+        """Commits offsets of a group atomically with the transaction.
 
-        Of a stream, which needs `auto_commit=False`: everything that was handed out so far, the current message
-        included; a member that was put out meanwhile cannot commit.
-        By name, for a group without members: topic to partition to the next offset to be read.
+        For a stream, which needs `auto_commit=False`: everything that was handed out so far, including the current
+        message; a member that was removed meanwhile cannot commit.
+        By name, for a group without members: a mapping of topic to partition to the next offset to read.
         """
         self._check_open()
         if isinstance(group, str):
@@ -127,7 +127,8 @@ class AsyncTransaction:
             self._offsets.add_stream(group)
 
     async def ack(self, job: AsyncJob | AsyncJobBatch) -> None:
-        """Acks a job, or a batch of them, together with the rest; LeaseLost when this consumer no longer holds it.
+        """Acks a job, or a batch of them, together with the rest. Raises LeaseLost if this consumer no longer holds
+        it.
 
         Until the transaction has ended its lease is renewed. If it is aborted the job is open again, or given back
         if its own block was left meanwhile.
@@ -136,7 +137,8 @@ class AsyncTransaction:
         self._enlisted.append(job.enlist())
 
     async def flush(self) -> None:
-        """Returns when every message taken so far is stored; what it raises keeps the transaction from committing."""
+        """Returns when every message taken so far is stored. If it raises, the transaction cannot be committed any
+        more."""
         self._check_open()
         if self._failure is not None:
             raise fresh(self._failure)
@@ -152,9 +154,10 @@ class AsyncTransaction:
     # the end
 
     async def commit(self) -> None:
-        """Makes everything count; on return readers see it. Whatever it raises, the transaction is aborted.
+        """Commits; on return readers see everything. If it raises, the transaction is aborted.
 
-        Only if there was no answer in time is that not known, and `state` uncertain: `commit` again finds out.
+        Only if there was no response in time the outcome is unknown (`state` is uncertain): call `commit` again to
+        find out.
         """
         if self._state is TransactionState.COMMITTED:
             return
@@ -181,7 +184,7 @@ class AsyncTransaction:
         await self._ended(TransactionState.COMMITTED, next_key)
 
     async def abort(self) -> None:
-        """Takes everything back; whoever acked a job here has it again. Safe to call again."""
+        """Aborts: discards everything, and jobs that were acked here are open again. Safe to call again."""
         if self._state is TransactionState.ABORTED:
             return
         self._check_fork()
@@ -189,9 +192,9 @@ class AsyncTransaction:
         await self._abort(None)
 
     async def give_up(self) -> None:
-        """Aborts, if that can be done soon; otherwise the broker does so by the timeout. Raises nothing.
+        """Aborts if that can be done soon; otherwise the broker does so after the timeout. Never raises.
 
-        In a forked child it does nothing: the transaction is the parent's.
+        Does nothing in a forked child: the transaction is the parent's.
         """
         if self._state is not TransactionState.OPEN or self._transactional.broker.is_forked:
             return
@@ -202,10 +205,10 @@ class AsyncTransaction:
             await self._ended(TransactionState.ABORTED, None)
 
     async def detach(self) -> ProducerKey:
-        """Flushes and hands the open transaction over to whoever gets the key, see `Client.commit_transactions`.
+        """Flushes, and returns the key with which another client can commit it: see `Client.commit_transactions`.
 
         The next transaction of this producer begins with a new identity. With a transactional id that aborts this
-        one, if it is still open then.
+        one, if it is still open.
         """
         await self.flush()
         if self._enlisted:
@@ -268,7 +271,8 @@ class AsyncTransaction:
         await self._ended(TransactionState.ABORTED, key)
 
     async def _explain(self, error: QuiverError) -> QuiverError:
-        """What to raise. The broker answers `fenced` for one that is over, whoever or whatever ended it."""
+        """The error to raise. The broker responds with `fenced` for a transaction that has ended, however it
+        ended."""
         if isinstance(error, UnknownProducer):
             await self._ended(TransactionState.ABORTED, None)
             return TransactionAborted(transaction=self.name, problem="the broker no longer knows its producer")

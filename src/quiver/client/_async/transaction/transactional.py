@@ -1,4 +1,4 @@
-"""A producer of transactions, one after the other: its identity, a producer per topic, and how they end."""
+"""A producer of consecutive transactions: its identity, a producer per topic, and how transactions end."""
 
 import threading
 from collections.abc import Iterable
@@ -23,14 +23,14 @@ from quiver.protocol.transaction_messages import (
 
 _PRODUCERS_KEPT = 64
 _IDLE_SECONDS = 3600.0
-"""A producer without a transactional id that was idle for longer is left to the broker to forget."""
+"""A producer without a transactional id that was idle for longer is dropped; the broker forgets it."""
 
 
 class AsyncTransactional:
     """Begins transactions, each when the one before has ended; the first one gets its identity from the broker.
 
-    With a transactional id there is one such producer at a time: whoever initialises the id again fences this one,
-    and from then on `begin` raises ProducerFenced, until `init` takes the id back.
+    With a transactional id there is one such producer at a time: another one that initialises the id fences this one.
+    Then `begin` raises ProducerFenced until `init` takes the id back.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class AsyncTransactional:
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
         self.sending = sending or transaction_config(timeout_ms)
-        """How messages are sent, to topics that are used for the first time."""
+        """How messages are sent; applies to topics that are used for the first time."""
         self.is_closed = False
         self.broker = broker
         self._is_reserved = False
         self._beginning = Lock()
         self._mutex = threading.Lock()
         self._key: ProducerKey | None = None
-        """What the next transaction uses; None: the broker is to be asked."""
+        """The identity of the next transaction; None: it is fetched from the broker."""
         self._used_at = 0.0
         self._has_new_timeout = False
         self._current: AsyncTransaction | None = None
@@ -58,7 +58,8 @@ class AsyncTransactional:
         self._producers: dict[str, AsyncProducer] = {}
 
     async def init(self) -> "AsyncTransactional":
-        """Takes the transactional id over: what it has open elsewhere is aborted, and whoever used it is fenced."""
+        """Takes over the transactional id: what it has open elsewhere is aborted, and its producer there is
+        fenced."""
         self.broker.check_fork()
         async with self._beginning:
             self._check_free()
@@ -67,14 +68,14 @@ class AsyncTransactional:
         return self
 
     def set_timeout(self, timeout_ms: int) -> None:
-        """Another timeout is told to the broker before the next transaction begins, by `init`."""
+        """Changes the timeout; `init` sends it to the broker before the next transaction begins."""
         if timeout_ms != self.timeout_ms:
             self.timeout_ms = timeout_ms
             self.sending = transaction_config(timeout_ms)
             self._has_new_timeout = True
 
     async def begin(self) -> "AsyncTransaction":
-        """A transaction that is open; TransactionConflict while another one of this object is."""
+        """Begins a transaction. Raises TransactionConflict while another one of this object is open."""
         return await AsyncTransaction(lambda: self).begin()
 
     async def commit(self) -> None:
@@ -86,7 +87,7 @@ class AsyncTransactional:
         await self._open_transaction().abort()
 
     async def close(self) -> None:
-        """Aborts what is open, as far as the broker can be reached at once, and ends."""
+        """Aborts what is open, if the broker can be reached immediately, and closes."""
         if self.is_closed or self.broker.is_forked:
             self.is_closed = True
             return
@@ -101,7 +102,7 @@ class AsyncTransactional:
 
     @property
     def is_reserved(self) -> bool:
-        """Chosen for a transaction that has not ended."""
+        """In use by a transaction that has not ended."""
         return self._is_reserved
 
     def reserve(self) -> None:
@@ -110,7 +111,7 @@ class AsyncTransactional:
     # for the transaction
 
     async def enter(self, transaction: AsyncTransaction) -> ProducerKey:
-        """Whose messages the transaction's are."""
+        """The identity that the transaction's messages are sent with."""
         self.broker.check_fork()
         try:
             return await self._enter(transaction)
@@ -143,14 +144,14 @@ class AsyncTransactional:
             return producer
 
     async def end(self, request: CommitTransaction | AbortTransaction, timeout: float | None = None) -> ProducerKey:
-        """Asks for the end of a transaction until there is an answer; what the next one uses."""
+        """Asks for the end of a transaction until there is a response; returns the identity of the next one."""
         answer = await ask(self.broker, request, timeout)
         if not isinstance(answer, TransactionEnded) or len(answer.producers) != len(request.producers):
             raise unexpected(answer)
         return answer.producers[0]
 
     async def leave(self, transaction: AsyncTransaction, key: ProducerKey | None) -> None:
-        """The transaction has ended. Without a key it is not known how, or the producer was handed over."""
+        """The transaction has ended. Without a key its outcome is unknown, or it was detached."""
         if self._current is not transaction:
             return
         self._key, self._current = key, None
@@ -160,7 +161,7 @@ class AsyncTransactional:
         self._is_reserved = False
 
     def fenced(self, error: ProducerFenced) -> None:
-        """Another instance has taken the transactional id over."""
+        """Another instance has taken over the transactional id."""
         self._fenced_by = error
 
     # inside
@@ -176,14 +177,14 @@ class AsyncTransactional:
         if self.is_closed:
             raise Closed(what="the producer of transactions")
         if self._current is not None and not self._current.is_uncertain:
-            problem = "it is open; threads and tasks need a transactional id each"
+            problem = "it is open; use one transactional id per thread or task"
             raise TransactionConflict(transaction=self._current.name, problem=problem)
         if self._current is not None:
             self._current = self._key = None
 
     def _open_transaction(self) -> AsyncTransaction:
         if self._current is None:
-            raise InvalidRequest(problem="there is no transaction: begin one")
+            raise InvalidRequest(problem="there is no open transaction: call begin first")
         return self._current
 
 
@@ -195,7 +196,7 @@ async def _end(producer: AsyncProducer) -> None:
 
 
 async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: float | None = None) -> object:
-    """The answer; what can be tried again is, until the timeout. All requests about transactions can be repeated."""
+    """The response; retries until the timeout. All requests about transactions can be repeated safely."""
     deadline = broker.clock.monotonic() + (broker.timeout if timeout is None else timeout)
     backoff = broker.new_backoff()
     while True:
@@ -209,5 +210,5 @@ async def ask(broker: AsyncReconnectingConnection, request: Message, timeout: fl
 
 
 def producer_keys(keys: Iterable[ProducerKey | tuple[int, int]]) -> list[ProducerKey]:
-    """As users have them: what `producer_key` gave, or pairs of producer id and epoch."""
+    """Keys as users pass them: from `producer_key`, or pairs of producer id and epoch."""
     return [key if isinstance(key, ProducerKey) else ProducerKey(*key) for key in keys]

@@ -10,10 +10,10 @@ from quiver.client.work.settlement import Decision, Span
 from quiver.model.settlement import NACK
 
 _TICK_SECONDS = 0.002
-"""How long acks gather while a handler runs."""
+"""How long acks are gathered while a handler runs."""
 _LOOK_SECONDS = 5.0
 _END_SECONDS = 5.0
-"""How long the end of a request, or of the task, is waited for."""
+"""How long to wait for the end of a request or of the task."""
 
 
 class AsyncConsumerLoop:
@@ -35,19 +35,19 @@ class AsyncConsumerLoop:
         self._task = Task(self._run, "quiver-work")
 
     def give_back(self, spans: list[Span]) -> None:
-        """Others get these messages at once, and the delivery does not count."""
+        """Gives messages back: they become available immediately, and the delivery does not count."""
         if spans:
             self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
     async def return_buffered(self) -> None:
-        """Gives back what was not handed out; no request is left that would get it again."""
+        """Gives back what was not handed out; no request that could receive it again is left."""
         async with self._state.taking:
             await self._receiver.pause(_END_SECONDS)
             self.give_back(self._buffer.drain())
             await self._settler.pump(is_urgent=True)
 
     async def flush(self, timeout: float) -> None:
-        """Waits until everything that was decided is answered."""
+        """Waits for the responses to all decisions."""
         deadline = self._clock.monotonic() + timeout
         while not self._settler.is_idle:
             self._state.news.clear()
@@ -93,7 +93,8 @@ class AsyncConsumerLoop:
         return math.inf if self._receiver.window.is_fixed else self._buffer.stale_at()
 
     async def _return_stale(self) -> None:
-        """Returns what has waited long for a handler and would now be renewed, so that other consumers get it."""
+        """Gives back messages that have waited long for a handler, instead of renewing them, so that others get
+        them."""
         if self._clock.monotonic() >= self._stale_at() and not self._state.taking.locked():
             self._receiver.window.shrink_to_floor()
             await self.return_buffered()

@@ -1,4 +1,4 @@
-"""A message that was received to be worked on: read, then acked, given back or rejected."""
+"""A received message: read it, then ack, nack or reject it."""
 
 from types import TracebackType
 from typing import Any
@@ -16,7 +16,7 @@ from quiver.model.times import Duration, parse_duration_ms
 from quiver.records.read import OpenFrame
 
 OPEN, DECIDED, GIVEN_BACK, ENLISTED, LEFT = 0, 1, 2, 3, 4
-"""ENLISTED: a transaction decides. LEFT: so it does, and the holder has left the job to it."""
+"""ENLISTED: a transaction decides. LEFT: the same, and the job's own block was left meanwhile."""
 
 
 class AsyncJobSource(MessageSource):
@@ -31,14 +31,14 @@ class AsyncJobSource(MessageSource):
         self.run = run
         self.settler = settler
         self.ordered = ordered
-        """Where the jobs lie, if they come in order of their keys."""
+        """The places of the jobs, if they come in order of their keys."""
 
 
 class AsyncJob(Message, gc=False, eq=False):
     """A message of a queue group, leased to this consumer. The lease is renewed until the job is settled.
 
-    `async with job` acks on leaving; an exception gives the message back with its text, and propagates. The ack is
-    sent within milliseconds together with others; if it is refused, the next job raises that.
+    `async with job` acks on leaving; an exception nacks the message with its text, and propagates. The ack is sent
+    within milliseconds together with others; if it is refused, asking for the next job raises that.
     """
 
     source: AsyncJobSource
@@ -46,7 +46,7 @@ class AsyncJob(Message, gc=False, eq=False):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it was decided here what becomes of it."""
+        """Whether it was settled here."""
         return self.state != OPEN
 
     @property
@@ -66,30 +66,31 @@ class AsyncJob(Message, gc=False, eq=False):
 
     @property
     def receipt(self) -> str:
-        """What settles this delivery over HTTP too."""
+        """The receipt, which settles this delivery over HTTP too."""
         run = self.source.run
         return str(Receipt(run.topic, run.partition, self.offset, run.attempt, *run.lease[2:]))
 
     async def ack(self) -> None:
-        """It is done: on return that is on disk. LeaseLost when another consumer got it meanwhile."""
+        """Acks it; on return that is on disk. Raises LeaseLost if another consumer got it meanwhile."""
         await self._settle(ACK)
 
     async def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
-        """Gives it back, to be delivered again after `delay` (by default the group's backoff).
+        """Nacks it: delivered again after `delay` (by default the group's backoff).
 
-        `error` is kept as its last error. With `counted` off, this delivery is not counted as an attempt.
+        `error` is kept as its last error. With `counted=False`, this delivery does not count as an attempt.
         """
         delay_ms = None if delay is None else parse_duration_ms(delay, "delay")
         await self._settle(NACK, delay_ms=delay_ms, is_counted=counted, reason=error)
 
     async def reject(self, reason: str = "") -> None:
-        """It can never be processed: it goes to the dead letters at once."""
+        """Rejects a message that can never be processed: it is dead-lettered immediately."""
         await self._settle(REJECT, reason=reason)
 
     async def extend(self, duration: Duration | None = None) -> int:
-        """The lease ends `duration` (by default the visibility time) from now; returns when, epoch milliseconds.
+        """Extends the lease to `duration` (by default the visibility) from now; returns its end in epoch
+        milliseconds.
 
-        Leases are renewed by themselves while a job is open: this is for times in which nothing runs here.
+        Leases are renewed automatically while a job is open: this is for times in which the program does not run.
         """
         run, offset = self.source.run, self.offset
         self._check_open()
@@ -124,7 +125,7 @@ class AsyncJob(Message, gc=False, eq=False):
         return isinstance(error, Reject)
 
     def leave(self, error: BaseException) -> None:
-        """Decides what an exception means for the message; without waiting for it to be settled."""
+        """Settles the message according to an exception, without waiting for the response."""
         run, offset = self.source.run, self.offset
         self._leave_enlisted()
         if self.state or (run.lost is not None and offset in run.lost):
@@ -142,7 +143,7 @@ class AsyncJob(Message, gc=False, eq=False):
         self.source.settler.decide(decision)
 
     def enlist(self) -> Enlisted:
-        """Hands it over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        """Makes it part of a transaction, which acks it or gives it back to its holder. Raises LeaseLost."""
         self._check_open()
         self.state = ENLISTED
         return Enlisted([(self.source.run, self.offset, self.offset + 1)], self._on_transaction_end)
@@ -194,7 +195,7 @@ class AsyncJob(Message, gc=False, eq=False):
             raise
 
     def give_back(self) -> None:
-        """Notes that it is on its way back, and with it everything after it of the same key and lease."""
+        """Marks it as given back, and with it everything after it of the same key and lease."""
         self.state = GIVEN_BACK
         ordered = self.source.ordered
         if ordered is not None and self.key is not None:

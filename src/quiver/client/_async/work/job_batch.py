@@ -21,7 +21,7 @@ from quiver.model.times import Duration, parse_duration_ms
 class AsyncJobBatch:
     """Messages of one or more runs. What was settled job by job is left out when the batch is settled.
 
-    `async with batch` acks on leaving; an exception gives everything back with its text, and propagates.
+    `async with batch` acks on leaving; an exception nacks everything with its text, and propagates.
     """
 
     def __init__(self, settler: AsyncSettler, slices: list[Slice[AsyncOpenedRun]]) -> None:
@@ -30,7 +30,7 @@ class AsyncJobBatch:
         self._jobs: list[AsyncJob] | None = None
         self._is_settled = False
         self._is_enlisted = False
-        """A transaction decides."""
+        """It is part of a transaction, which decides."""
 
     def __len__(self) -> int:
         return sum(last - first for _, first, last in self._pieces)
@@ -49,29 +49,31 @@ class AsyncJobBatch:
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """The same columns in one piece, copied only if the batch is made of several runs."""
+        """The same columns as one table, copied only if the batch has several runs."""
         if len(self._pieces) == 1:
             opened, first, last = self._pieces[0]
             return opened.arrow().slice(first, last - first)
         return self.table.combine_chunks().to_batches()[0]
 
     async def ack(self) -> None:
-        """All of it is done: on return that is on disk. LeaseLost when another consumer got some of it meanwhile."""
+        """Acks all of it; on return that is on disk. Raises LeaseLost if another consumer got some of it
+        meanwhile."""
         await self._settle(Decision(ACK, self._take_open()))
 
     async def nack(self, delay: Duration | None = None, error: str = "", *, counted: bool = True) -> None:
-        """Gives it back, to be delivered again after `delay` (by default the group's backoff)."""
+        """Nacks it: delivered again after `delay` (by default the group's backoff)."""
         delay_ms = None if delay is None else parse_duration_ms(delay, "delay")
         spans = self._take_open()
         self._stop_keys()
         await self._settle(Decision(NACK, spans, delay_ms=delay_ms, is_counted=counted, reason=error))
 
     async def reject(self, reason: str = "") -> None:
-        """It can never be processed: it goes to the dead letters at once."""
+        """Rejects what can never be processed: it is dead-lettered immediately."""
         await self._settle(Decision(REJECT, self._take_open(), reason=reason))
 
     def enlist(self) -> Enlisted:
-        """Hands what is open over to a transaction, which acks it or gives it back to its holder; LeaseLost."""
+        """Hands what is open over to a transaction, which acks it or gives it back to its holder. Raises
+        LeaseLost."""
         spans = self._take_open()
         self._is_enlisted = True
         return Enlisted(spans, partial(self._on_transaction_end, spans))
@@ -111,7 +113,8 @@ class AsyncJobBatch:
         return isinstance(error, Reject)
 
     def _take_open(self) -> list[Span]:
-        """What was not settled so far, from now on settled; LeaseLost when the batch was."""
+        """Takes what was not settled so far, and marks it as settled. Raises LeaseLost if the lease of the batch was
+        lost."""
         if self._is_settled:
             run = self._pieces[0][0].run
             raise run.loss(run.offsets()[0], run.offsets()[-1] + 1)

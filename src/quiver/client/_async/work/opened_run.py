@@ -14,14 +14,14 @@ from quiver.model.limits import Limits
 
 
 class AsyncOpenedRun:
-    """Both are made when they are first asked for, for the whole run, and kept as long as this is."""
+    """Both are made at their first use, for the whole run, and kept as long as this object."""
 
     __slots__ = ("_arrow", "_frame", "_jobs", "_source", "run")
 
     def __init__(
         self, run: HeldRun, limits: Limits, settler: AsyncSettler, ordered: PrefetchBuffer[Any] | None
     ) -> None:
-        """CorruptData when the run's bytes are damaged."""
+        """Raises CorruptData if the run's bytes are damaged."""
         self.run = run
         self._frame = run.open(limits)
         self._source = AsyncJobSource(self._frame, run, settler, ordered)
@@ -45,7 +45,7 @@ class AsyncOpenedRun:
 
 
 def jobs_of(taken: Slice[AsyncOpenedRun]) -> list[AsyncJob]:
-    """The jobs of rows that were taken."""
+    """The jobs of some rows."""
     opened = taken.buffered.content
     assert opened is not None, "slices are opened when they are taken"
     return opened.jobs()[taken.first : taken.last]

@@ -1,4 +1,4 @@
-"""Asks for messages while there is room for them."""
+"""Receives messages while there is room for them."""
 
 import math
 import threading
@@ -16,10 +16,10 @@ from quiver.protocol.queue_messages import Receive, Received
 
 _WAIT_MS = 20_000
 _SMALL_REQUEST_SECONDS = 0.05
-"""After this time, room for less than a good batch is worth a request too."""
+"""After this time, even room for a small batch is worth a request."""
 
 _EMPTY_SECONDS = 0.01
-"""The least time between an answer with nothing in it and the next request."""
+"""The shortest time between an empty response and the next request."""
 
 
 class AsyncReceiver:
@@ -43,14 +43,14 @@ class AsyncReceiver:
         self.is_wanted = False
         """Somebody waits for a message."""
         self.was_full = False
-        """The last answer had as much as was asked for."""
+        """The last response had as much as was asked for."""
         self._is_paused = False
         self.is_stopped = False
         self.error: QuiverError | None = None
         """Why there will be no more messages."""
 
     async def open(self, timeout: float | None = None) -> None:
-        """Finds the topics; TopicNotFound."""
+        """Finds the topics. Raises TopicNotFound."""
         self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._config.topics}
 
     @property
@@ -59,11 +59,11 @@ class AsyncReceiver:
         return self._asked_at > 0
 
     def stop(self) -> None:
-        """Asks for nothing more. What was asked for may still come."""
+        """Sends no more requests. The response to the last one may still come."""
         self.is_stopped = True
 
     def due_at(self) -> float:
-        """When to ask without being woken."""
+        """When to send the next request without being woken."""
         if self._asked:
             return self._asked_at + _WAIT_MS / 1000 + self._broker.timeout
         is_off = not self.is_begun or self.is_stopped or self._is_paused
@@ -72,7 +72,7 @@ class AsyncReceiver:
         return max(self._retry_at, self._asked_at + _SMALL_REQUEST_SECONDS)
 
     async def ask(self, timeout: float | None = None) -> None:
-        """Sends a request if it is time for one. Never raises: `error` says what is the matter."""
+        """Sends a request if it is time for one. Never raises: `error` says what is wrong."""
         if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
             return
         async with self._sending:
@@ -91,7 +91,7 @@ class AsyncReceiver:
                 raise
 
     async def pause(self, timeout: float) -> None:
-        """Ends a request that still waits for messages, after taking what is on its way; until `resume`."""
+        """Ends a request that still waits for messages, after taking what has been sent; until `resume`."""
         self._is_paused = True
         async with self._sending:
             if self._asked:
@@ -116,10 +116,10 @@ class AsyncReceiver:
         )
 
     def check_answers(self) -> None:
-        """Gives up a connection that should have answered by now."""
+        """Drops a connection that should have responded by now."""
         waited = self._broker.clock.monotonic() - self._asked_at
         if self._asked and self._connection is not None and waited > _WAIT_MS / 1000 + self._broker.timeout:
-            problem = f"no answer for {waited:.0f} s"
+            problem = f"no response for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
     def _room(self) -> int:
@@ -129,7 +129,7 @@ class AsyncReceiver:
         return max(self.window.size - waiting, 1 if self.is_wanted and not waiting else 0)
 
     def _begin(self) -> int:
-        """How many to ask for now; from then on they are asked for."""
+        """How many to ask for now; they count as asked for."""
         with self._mutex:
             now = self._broker.clock.monotonic()
             if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:

@@ -1,4 +1,4 @@
-"""Sends what is to become of messages, and renews the leases of those that are still worked on."""
+"""Sends decisions about messages, and renews the leases of those that are still being processed."""
 
 import threading
 from collections.abc import Sequence
@@ -35,10 +35,10 @@ class SettleRequest:
 
 
 class AsyncSettler:
-    """Jobs that are done, and other decisions, are appended to `decided`; whoever has a reason pumps.
+    """Jobs that are done, and other decisions, are appended to `decided`; `pump` sends them.
 
-    What no caller waits for is sent in one or two requests at a time, so that acks gather while the last ones are
-    written to disk.
+    Decisions that no caller waits for are sent in one or two requests at a time, so that acks gather while the last
+    ones are written to disk.
     """
 
     def __init__(self, state: AsyncConsumerState) -> None:
@@ -47,7 +47,7 @@ class AsyncSettler:
         self.decided = state.decided
         self.clock = broker.clock
         self.is_asleep = True
-        """The loop does not look at `decided` by itself: `wake` must be called."""
+        """The loop does not check `decided` by itself: `wake` must be called."""
         self.is_closed = False
         self.leases = state.leases
         self.wake = state.loop_wake.set
@@ -66,11 +66,11 @@ class AsyncSettler:
 
     @property
     def _max_in_flight(self) -> int:
-        """With an order of keys, decisions are settled strictly in their order: one request at a time."""
+        """With ordering by key, decisions are settled strictly in order: one request at a time."""
         return 1 if self._state.is_ordered else _MAX_IN_FLIGHT
 
     def decide(self, decision: Decision) -> None:
-        """To be sent soon, without waiting for the answer. A forked child decides nothing."""
+        """Adds a decision to be sent soon, without waiting for the response. A forked child decides nothing."""
         if self._broker.is_forked:
             return
         self._append(decision)
@@ -78,9 +78,9 @@ class AsyncSettler:
             self.wake()
 
     async def settle(self, decision: Decision) -> int | None:
-        """Sends a decision with everything that was decided before it and waits for the answer, or raises it.
+        """Sends a decision with everything that was decided before it, waits for the response, and raises a refusal.
 
-        When there was none in time, raises what kept it from being answered, or RequestTimeout: it is still tried.
+        Without a response in time, raises the cause or RequestTimeout; the decision is still retried.
         """
         self._broker.check_fork()
         waiter: Waiter[Decision] = Waiter()
@@ -98,7 +98,7 @@ class AsyncSettler:
         return decision.until_ms
 
     def acked_elsewhere(self, spans: Sequence[Span]) -> None:
-        """A transaction has acknowledged messages: there is nothing to renew."""
+        """A transaction has acked messages: their lease is not renewed any more."""
         self.leases.close(spans)
         self._state.note_settled()
 
@@ -107,7 +107,7 @@ class AsyncSettler:
         return not (self.decided or self._in_flight or self._returned)
 
     def due_at(self) -> float:
-        """When it is to be pumped without being woken."""
+        """When to pump without being woken."""
         now = self.clock.monotonic()
         if self._in_flight:
             return min(request.sent_at for request in list(self._in_flight)) + self._broker.timeout
@@ -116,7 +116,7 @@ class AsyncSettler:
         return max(self.leases.renew_at, self._retry_at if self._backoff.failures else 0.0)
 
     async def pump(self, *, is_urgent: bool = False, timeout: float | None = None) -> None:
-        """Sends what may go now. Never raises: what could not be sent is tried again."""
+        """Sends what may be sent now. Never raises: what could not be sent is tried again."""
         if not is_urgent and not self._has_work():
             return
         async with self._sending:
@@ -134,20 +134,20 @@ class AsyncSettler:
                 raise
 
     def check_answers(self) -> None:
-        """Gives up a connection that should have answered by now."""
+        """Drops a connection that should have responded by now."""
         limit = self.clock.monotonic() - self._broker.timeout
         if self._connection is not None and any(request.sent_at < limit for request in list(self._in_flight)):
-            problem = f"no answer for {self._broker.timeout:g} s"
+            problem = f"no response for {self._broker.timeout:g} s"
             self._connection.fail(ConnectionLost(address=self._broker.address, problem=problem))
 
     def may_be_expired(self, run: HeldRun) -> bool:
-        """Whether an ack must be waited for: it may be refused, or not be sent at all."""
+        """Whether to wait for an ack: it may be refused, or not be sent at all."""
         if self._broker.is_forked:
             return False
         return run.lost is not None or self.is_closed or self.clock.monotonic() >= run.expires_at
 
     def close(self, error: QuiverError) -> None:
-        """Fails whatever was not answered; nothing more is sent."""
+        """Fails every decision without a response; nothing more is sent."""
         self.is_closed = True
         with self._mutex:
             parts = [part for request in (*self._in_flight, *self._returned) for part in request.parts]
@@ -222,7 +222,7 @@ class AsyncSettler:
 
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
         again = Part(part.decision)
-        again.is_repeat = True  # a broker that shuts down may have written what it could not confirm
+        again.is_repeat = True  # a broker that shuts down may have written what it did not confirm
         for refusal in refusals(part, answer):
             if refusal.error.retryable and not part.is_renewal:
                 self._last_error = refusal.error
@@ -285,7 +285,7 @@ class AsyncSettler:
             self.wake()
 
     def _send_again(self, request: SettleRequest) -> None:
-        """The broker could not do this now."""
+        """The broker could not do it now."""
         with self._mutex:
             self._returned.append(request)
             self._back_off()

@@ -27,7 +27,7 @@ from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 _logger = logging.getLogger("quiver.client")
 
 _SLICE_JOBS = 256
-"""Jobs handed out in a row before acks are sent and new messages are looked for."""
+"""Jobs handed out in a row before acks are sent and new messages are received."""
 _LOOK_SECONDS = 5.0
 _LAST_SECONDS = 5.0
 
@@ -35,9 +35,9 @@ _LAST_SECONDS = 5.0
 class AsyncWork:
     """Jobs of a group's topics: iterate it, or over `batches()`, or ask for `next_job`.
 
-    Messages are received ahead, as many as are used up in about a second, the more urgent ones handed out first.
-    While a job is open its lease is renewed, however long that takes. It is opened by `open`, a `with` block, or the
-    first job asked for, and may be shared by threads (synchronous) or tasks.
+    Messages are received ahead, as many as are processed in about a second, and handed out by priority. While a job
+    is open its lease is renewed, however long that takes. `open`, a `with` block, or asking for the first job opens
+    it; threads (synchronous) or tasks may share it.
     """
 
     def __init__(self, broker: AsyncReconnectingConnection, config: WorkConfig) -> None:
@@ -52,13 +52,13 @@ class AsyncWork:
         self._opening = Lock()
         self._current: Iterator[AsyncJob] = iter(())
         self._handed_out = 0
-        """Since acks were last sent from here; the loop does it too, only a little later."""
+        """Jobs since acks were last sent from here; the loop sends them too, only a little later."""
         self.is_stopped = False
         self.is_closed = False
         watch_forks(self)
 
     async def open(self) -> "AsyncWork":
-        """Finds the topics; TopicNotFound. Receiving begins with the first job asked for."""
+        """Finds the topics. Raises TopicNotFound. Receiving begins with the first job asked for."""
         self._broker.check_fork()
         if self.is_closed:
             raise Closed(what="the work")
@@ -77,13 +77,13 @@ class AsyncWork:
         return flatten(self._job_groups())
 
     def batches(self) -> AsyncIterator[AsyncJobBatch]:
-        """Whole batches: what is there, up to max_messages."""
+        """Whole batches of what is available, up to max_messages."""
         return flatten(self._batch_groups())
 
     async def next_job(self, timeout: Duration | None = None) -> AsyncJob | None:
         """Waits for a job; None when the work was stopped or closed. A refusal of earlier acks is raised here.
 
-        MessageTimeout when none came within `timeout`, by default that of the work.
+        Raises MessageTimeout if none came within `timeout`, by default that of the work.
         """
         for job in self._current:
             return job
@@ -123,7 +123,7 @@ class AsyncWork:
         return self._state.is_ordered
 
     def stop(self) -> None:
-        """Hands out nothing more, and gives back what was not handed out. Jobs that are worked on stay leased."""
+        """Hands out nothing more, and gives back what was not handed out. Jobs in progress stay leased."""
         self.is_stopped = True
         if self._broker.is_forked:
             return
@@ -133,14 +133,15 @@ class AsyncWork:
         self._state.loop_wake.set()
 
     def give_back(self, jobs: Iterable[AsyncJob]) -> None:
-        """Returns jobs that were not begun: others get them at once, and the delivery does not count."""
+        """Gives back jobs that were not started: they become available immediately, and the delivery does not
+        count."""
         self._loop.give_back([(job.source.run, job.offset, job.offset + 1) for job in jobs])
 
     async def close(self, timeout: Duration | None = None) -> None:
-        """Gives back what was not handed out, waits until everything decided is settled, and ends.
+        """Gives back what was not handed out, waits until every decision is settled, and closes.
 
         It takes at most `timeout`. Raises the first refusal that was not reported yet. Jobs that are still open
-        are delivered again after their visibility time. In a forked child it does nothing: leases are the parent's.
+        are delivered again after their visibility time. Does nothing in a forked child: leases are the parent's.
         """
         if self.is_closed or self._broker.is_forked:
             self.is_closed = True
@@ -163,7 +164,7 @@ class AsyncWork:
         self._broker.check_fork()
 
     def after_fork(self, parent_pid: int) -> None:
-        """The child is handed nothing: every job is the parent's."""
+        """A forked child gets nothing: every job is the parent's."""
         self._buffer.after_fork()
         self._state.leases.after_fork()
         for _ in self._current:
@@ -233,12 +234,13 @@ class AsyncWork:
             raise limit.error()
 
     async def _next_slice(self, max_count: int, limit: WaitLimit) -> Slice[AsyncOpenedRun] | None:
-        """Messages that this consumer holds; None at the end. Refusals that were not reported yet are raised here."""
+        """Messages that this consumer has leased; None at the end. Refusals that were not reported yet are raised
+        here."""
         if not self._loop.is_running:
             if self.is_closed:
                 raise Closed(what="the work")
             await self._open(limit.left)
-        await sleep(0)  # lets answers in, however busy the consumer is
+        await sleep(0)  # lets responses in, however busy the consumer is
         while not self.is_stopped:
             if self._state.errors:
                 raise self._state.errors.popleft()
@@ -262,7 +264,7 @@ class AsyncWork:
         return None
 
     async def _wait(self, limit: WaitLimit) -> None:
-        """Until something has come, or is known to be wrong."""
+        """Waits until something has arrived or failed."""
         receiver = self._receiver
         if receiver.error is not None:
             raise receiver.error
@@ -277,7 +279,7 @@ class AsyncWork:
             receiver.is_wanted = False
 
     async def _confirm(self, limit: WaitLimit) -> None:
-        """After a long pause of this process leases may be over: asks the broker which ones it still holds."""
+        """After a long pause of this process leases may have ended: asks the broker which ones still hold."""
         if limit.is_over:
             raise limit.error()
         self._state.leases.make_due()
@@ -285,7 +287,7 @@ class AsyncWork:
         await self._state.news.wait(limit.most(_LOOK_SECONDS))
 
     async def _learn_ordering(self, timeout: float | None) -> None:
-        """A group that is there already has its ordering, whether or not it was named here."""
+        """An existing group has its ordering, whether or not it was given here."""
         if self._config.ordering is None:
             with contextlib.suppress(GroupNotFound):
                 answer = (await self._broker.call(DescribeGroup(self._config.group), timeout=timeout)).answer

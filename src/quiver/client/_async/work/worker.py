@@ -16,7 +16,7 @@ _logger = logging.getLogger("quiver.worker")
 
 
 class AsyncWorker:
-    """A handler with its share of a queue group. The group's order of keys, if it has one, holds here too."""
+    """A handler with its share of a queue group. Messages of one key stay in order if the group is ordered."""
 
     def __init__(self, work: AsyncWork, handler: Handler, concurrency: int) -> None:
         self._work = work
@@ -40,11 +40,11 @@ class AsyncWorker:
         self._tasks = [Task(self._serve, "quiver-worker") for _ in self._counters]
 
     def stop(self) -> None:
-        """Handlers that run may finish; no new ones are begun."""
+        """Running handlers may finish; no new ones start."""
         self._work.stop()
 
     async def close(self) -> None:
-        """Waits for the handlers that run, then gives back what was not begun and settles the rest."""
+        """Waits for the running handlers, then gives back jobs that were not started and settles the rest."""
         self.stop()
         for task in self._tasks:
             await task.join()
@@ -113,7 +113,7 @@ def _note_loss(error: LeaseLost, counters: WorkerCounters) -> None:
 
 
 def check_handler(handler: Handler) -> Handler:
-    """InvalidRequest for a handler that this client could not run."""
+    """Raises InvalidRequest for a handler that this client could not run."""
     if not callable(handler):
         raise InvalidRequest(problem=f"{handler!r} cannot be called: a handler is a function that takes a job")
     if not RUNS_COROUTINES and inspect.iscoroutinefunction(handler):

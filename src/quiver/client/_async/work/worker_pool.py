@@ -1,4 +1,4 @@
-"""Everything a client works on: consumers of queue groups, and handlers that run together."""
+"""The consumers of queue groups of a client, and the handlers that run together."""
 
 import contextlib
 import logging
@@ -22,7 +22,7 @@ _logger = logging.getLogger("quiver.worker")
 
 
 class AsyncWorkerPool:
-    """Every consumer has a connection of its own, so that it ends with everything that it waits for."""
+    """Every consumer has a connection of its own, so that closing it ends everything that it waits for."""
 
     def __init__(self, connect: Callable[[], AsyncReconnectingConnection]) -> None:
         self._connect = connect
@@ -52,10 +52,10 @@ class AsyncWorkerPool:
         return work
 
     def register(self, definition: WorkerDefinition) -> None:
-        """Adds a handler to those that `run` runs; it keeps a note of its options."""
+        """Adds a handler to those that `run` runs; the function keeps its options as an attribute."""
         handler = check_handler(definition.handler)
         self._registered.append(definition)
-        with contextlib.suppress(AttributeError):  # not every callable takes notes
+        with contextlib.suppress(AttributeError):  # not every callable has attributes
             setattr(handler, WORKER_MARK, definition)
 
     @property
@@ -64,7 +64,8 @@ class AsyncWorkerPool:
         return total([worker.counters for worker in self._workers])
 
     async def run(self) -> None:
-        """Runs all handlers until `stop`, a signal, or an error; then those that run finish and all is settled."""
+        """Runs all handlers until `stop`, a signal, or an error; then running handlers finish and everything is
+        settled."""
         if not self._registered:
             raise InvalidRequest(problem="there are no workers: register handlers with @q.worker first")
         workers = self._workers = [self._worker(each) for each in self._registered]
@@ -76,7 +77,7 @@ class AsyncWorkerPool:
             finally:
                 self._over.clear()
                 if received:
-                    _logger.info("%s: handlers that run may finish, other jobs are given back", received[0])
+                    _logger.info("%s: running handlers may finish, other jobs are given back", received[0])
                 for worker in workers:
                     worker.stop()
                 for worker in workers:
@@ -86,13 +87,13 @@ class AsyncWorkerPool:
                 raise worker.error
 
     def stop(self) -> None:
-        """No handler is begun any more, and `run` ends once those that run are done."""
+        """Starts no more handlers; `run` ends once the running ones are done."""
         for worker in self._workers:
             worker.stop()
         self._over.set()
 
     async def close(self, timeout: Duration | None) -> QuiverError | None:
-        """Closes every consumer; returns the first error there was."""
+        """Closes every consumer; returns the first error."""
         self.stop()
         first_error: QuiverError | None = None
         for work in self._works:

@@ -24,9 +24,9 @@ class Delayed:
         return DelayedList(answer.messages, answer.total)
 
     def get(self, topic: str, partition: int | None = None, id: int | None = None) -> DelayedMessage:
-        """One message, also shortly after it was delivered or cancelled; DelayedNotFound.
+        """One message, also shortly after it was delivered or cancelled. Raises DelayedNotFound.
 
-        `get(topic, id=42)` finds its partition, where only one has a message of that id.
+        `get(topic, id=42)` finds the partition itself, if only one has a message with that id.
         """
         number = -1 if partition is None else partition
         answer = (self._broker.call(messages.GetDelayed(check_name(topic), number, _given(id)))).answer
@@ -35,9 +35,10 @@ class Delayed:
         return answer.message
 
     def cancel(self, topic: str, partition: int | None = None, id: int | None = None) -> None:
-        """Makes sure that a message is never delivered. DelayedNotFound: it was delivered or cancelled before.
+        """Cancels a message, so that it is never delivered. Raises DelayedNotFound if it was delivered or cancelled
+        before.
 
-        `cancel(topic, id=42)` finds its partition, where only one has a message of that id.
+        `cancel(topic, id=42)` finds the partition itself, if only one has a message with that id.
         """
         id = _given(id)
         if partition is None:
@@ -46,11 +47,11 @@ class Delayed:
             raise DelayedNotFound(topic=topic, partition=partition, id=id)
 
     def cancel_many(self, topic: str, partition: int, ids: Iterable[int]) -> set[int]:
-        """Cancels many messages of a partition, and returns those that could still be."""
+        """Cancels many messages of a partition, and returns those that could still be cancelled."""
         wanted, cancelled = list(ids), set[int]()
         for start in range(0, len(wanted), LISTED_AT_ONCE):
             part = wanted[start : start + LISTED_AT_ONCE]
-            # Sent again after a lost connection it would say that there was nothing to cancel.
+            # Sent again after a lost connection, it would report that there was nothing to cancel.
             request = messages.CancelDelayed(check_name(topic), partition, part)
             answer = (self._broker.call(request, repeatable=False)).answer
             if not isinstance(answer, messages.CancelledDelayed):
@@ -61,5 +62,5 @@ class Delayed:
 
 def _given(id: int | None) -> int:
     if id is None:
-        raise InvalidRequest(problem="say which message: id=")
+        raise InvalidRequest(problem="name a message: id=")
     return id

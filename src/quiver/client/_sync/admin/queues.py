@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""Queues from outside: how much each group has before it."""
+"""The depth of queues: how many messages each group still has to process."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ class Queues:
         self._broker = broker
 
     def depths(self, topic: str) -> Sequence[QueueDepth]:
-        """Of every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
+        """For every queue group that has used the topic: ready, leased, retrying, delayed, dead, age, consumers."""
         return self._ask(topic, None)
 
     def depth(self, topic: str, group: str) -> QueueDepth:
-        """Of one group; GroupNotFound when it has not used the topic."""
+        """For one group. Raises GroupNotFound if it has not used the topic."""
         [found] = self._ask(topic, check_name(group, "group"))
         return found
 

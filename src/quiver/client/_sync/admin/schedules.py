@@ -42,8 +42,8 @@ class Schedules:
     ) -> ScheduleInfo:
         """Sends a message at the times of a cron expression (`*/5 * * * *`, `@daily`) or `@every 30s`.
 
-        Values, keys and headers are those of `publish`. Without a name the broker makes one up. ScheduleExists,
-        TopicNotFound, InvalidRequest for an expression or a time zone that is none.
+        Values, keys and headers are those of `publish`. Without a name the broker generates one. Raises
+        ScheduleExists, TopicNotFound, or InvalidRequest for a bad expression or time zone.
         """
         request = AddSchedule(
             cron,
@@ -63,22 +63,22 @@ class Schedules:
         return self._answer(ListSchedules())
 
     def get(self, name: str) -> ScheduleInfo:
-        """ScheduleNotFound."""
+        """Raises ScheduleNotFound."""
         return self._one(ListSchedules(name))
 
     def alter(self, name: str, **changes: Any) -> ScheduleInfo:
-        """Changes cron, timezone, topic, value, key, headers, priority or paused; those not named stay."""
+        """Changes cron, timezone, topic, value, key, headers, priority or paused; the others stay as they are."""
         return self._one(AlterSchedule(name, _changes(changes)))
 
     def pause(self, name: str) -> ScheduleInfo:
-        """It fires no more until it is resumed. What falls into the pause is not made up for."""
+        """Stops it from firing until it is resumed. Firings during the pause are not made up for."""
         return self.alter(name, paused=True)
 
     def resume(self, name: str) -> ScheduleInfo:
         return self.alter(name, paused=False)
 
     def run(self, name: str) -> ScheduleInfo:
-        """Fires now, once, also while it is paused; its own times stay as they are."""
+        """Fires once, now, even if it is paused; its timetable does not change."""
         return self._one(RunSchedule(name), repeatable=False)
 
     def remove(self, name: str) -> None:

@@ -34,16 +34,16 @@ class Topics:
         self._broker = broker
 
     def create(self, name: str, *, exist_ok: bool = False, **settings: Unpack[TopicSettings]) -> TopicDescription:
-        """Creates a topic; settings that are not named have the broker's default.
+        """Creates a topic; settings that are not given have the broker's defaults.
 
-        partitions (3), retention (`7d`; None: for ever), retention_bytes (of a partition; None: no limit),
+        partitions (3), retention (`7d`; None: forever), retention_bytes (per partition; None: no limit),
         segment_bytes (`64MiB`), durability (fsync, interval, memory), cleanup (delete, compact, `compact,delete`),
         tombstone_retention (`24h`), dedup_window (`10m`), max_message_bytes, ttl, priority_weights, and for
         its queue groups max_attempts (4), backoff (`1s`), backoff_max (`60s`), visibility (`30s`),
         max_unacked (1,000), starvation (`30s`). Durations are text, seconds or timedelta, sizes are bytes or text.
 
-        TopicExists, InvalidName, InvalidSetting. With `exist_ok` a topic that exists is left as it is, and a warning
-        is logged for settings that it has otherwise; `alter` changes them.
+        Raises TopicExists, InvalidName, InvalidSetting. With `exist_ok` an existing topic is left as it is, and a
+        warning is logged if its settings differ; `alter` changes them.
         """
         sent = sent_settings(settings)
         while True:
@@ -77,12 +77,13 @@ class Topics:
         return answer
 
     def alter(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
-        """Changes settings (see `create`), those not named stay; `partitions` may only grow, which moves keys."""
+        """Changes the given settings (see `create`). `partitions` may only grow, which moves keys to other
+        partitions."""
         self._broker.call(AlterTopic(check_name(name), sent_settings(settings)))
         return self.describe(name)
 
     def add_partitions(self, name: str, count: int) -> TopicDescription:
-        """Raises the number of partitions to `count`; keys move."""
+        """Raises the number of partitions to `count`, which moves keys to other partitions."""
         self._broker.call(AddPartitions(check_name(name), count))
         return self.describe(name)
 
@@ -102,9 +103,9 @@ class Topics:
         dry_run: bool = False,
         timeout: Duration = _COMPACTION_SECONDS,
     ) -> CompactedTopic:
-        """Compacts a topic now: of each key only the last message stays. With `dry_run` nothing changes.
+        """Compacts a topic now: only the last message of each key stays. With `dry_run` nothing changes.
 
-        InvalidRequest when the topic's `cleanup` is delete. The broker continues after the timeout.
+        Raises InvalidRequest if the topic's `cleanup` is delete. The broker continues after the timeout.
         """
         request = CompactTopic(check_name(name), None if partitions is None else [*partitions], dry_run)
         answer = (self._broker.call(request, timeout=wait_seconds(timeout))).answer

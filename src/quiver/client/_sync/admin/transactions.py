@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""Transactions from outside: `q.transactions`."""
+"""Administration of transactions: `q.transactions`."""
 
 from collections.abc import Iterable
 
@@ -17,14 +17,15 @@ class Transactions:
         self._broker = broker
 
     def list(self, *, limit: int = 1000, skip: int = 0) -> TransactionList:
-        """Those that are open, or whose end is not known to every partition yet; `total` is how many there are."""
+        """Open transactions, and those without markers in every partition yet; `total` is how many there are."""
         answer = (self._broker.call(messages.ListTransactions(limit, skip))).answer
         if not isinstance(answer, messages.TransactionList):
             raise unexpected(answer)
         return TransactionList(answer.transactions, answer.total)
 
     def describe(self, producer: str | int) -> TransactionInfo:
-        """The transaction of a transactional id or producer id that is open, or ended last; TransactionNotFound."""
+        """The transaction of a transactional id or producer id that is open, or ended last. Raises
+        TransactionNotFound."""
         named, number = (producer, -1) if isinstance(producer, str) else (None, producer)
         answer = (self._broker.call(messages.DescribeTransaction(named, number))).answer
         if not isinstance(answer, messages.Transaction):
@@ -32,21 +33,21 @@ class Transactions:
         return answer.info
 
     def abort(self, producer: str | int, epoch: int | None = None) -> TransactionInfo:
-        """Aborts the open transaction of a transactional id or producer id; whoever runs it gets TransactionAborted.
+        """Aborts the open transaction of a transactional id or producer id; its producer gets TransactionAborted.
 
-        Returns what it was. InvalidRequest when none is open, or not the one of `epoch`.
+        Returns the transaction. Raises InvalidRequest if none is open, or not the one of `epoch`.
         """
         found = self.describe(producer)
         if found.state != "open" or epoch not in (None, found.epoch):
             problem = f"the transaction of {producer!r} is {found.transaction_id}, {found.state}"
-            raise InvalidRequest(problem=f"{problem}: only one that is open can be aborted")
+            raise InvalidRequest(problem=f"{problem}: only an open transaction can be aborted")
         ask(self._broker, messages.AbortTransaction([ProducerKey(found.producer_id, found.epoch)]))
         return found
 
     def init(self, transactional_id: str) -> ProducerKey:
-        """Takes a transactional id over: aborts what it has open, and fences whoever used it.
+        """Takes over a transactional id: aborts what it has open, and fences its producer.
 
-        Returns the producer id and epoch of its next transaction, which has nothing in it yet.
+        Returns the producer id and epoch of its next transaction, which is empty.
         """
         answer = ask(self._broker, messages.InitTransactions(transactional_id))
         if not isinstance(answer, ProducerIdentity):

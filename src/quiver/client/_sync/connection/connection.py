@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""One connection to a broker: handshake, many requests in flight, answers as they come."""
+"""One connection to a broker: handshake, many requests in flight, responses in any order."""
 
 import socket
 from collections.abc import Callable, Sequence
@@ -33,20 +33,20 @@ from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, d
 from quiver.protocol.preface import PREFACE
 
 _END_SECONDS = 5.0
-"""How long the end of a connection waits for its receiver; one that an interrupt left stuck is not waited for."""
+"""How long closing waits for the receiver; one that an interrupt left stuck is abandoned."""
 _CORRELATIONS = 2**32 - 1
 _EMPTY = memoryview(b"")
 _LARGE_BYTES = 64 * 1024
 
 OnAnswer = Callable[[Response | QuiverError, memoryview], None]
-"""Called once, where answers are received: it must be quick and must not wait."""
+"""Called once, where responses are received: it must be quick and must not wait."""
 
 
 class Outbound(NamedTuple):
     request: Message
     payload: Buffer | None = None
     on_answer: OnAnswer | None = None
-    """None for requests that are not answered."""
+    """None for requests without a response."""
 
 
 class Reply(NamedTuple):
@@ -59,7 +59,7 @@ def _allocate(size: int) -> memoryview:
 
 
 def _described(error: RequestTooLarge) -> str:
-    """What answers with a length that no packet has: the first four letters of HTTP are one."""
+    """The error for a peer whose first length is impossible: the first four letters of an HTTP response are one."""
     length = int(error.details["size"]) - LENGTH_BYTES
     if length.to_bytes(LENGTH_BYTES, "little") == b"HTTP":
         return "speaks HTTP; give the native port of the broker instead (7481 unless configured)"
@@ -67,7 +67,7 @@ def _described(error: RequestTooLarge) -> str:
 
 
 class Connection:
-    """Every request is answered exactly once: by the broker, or by the error that ended the connection."""
+    """Every request gets exactly one result: the broker's response, or the error that ended the connection."""
 
     def __init__(self, sock: socket.socket, address: str) -> None:
         self.address = address
@@ -82,7 +82,7 @@ class Connection:
         watch_forks(self)
 
     def open(self, client_id: str, timeout: float) -> None:
-        """Shakes hands; ConnectionLost, or the broker's own refusal."""
+        """Does the handshake. Raises ConnectionLost, or the broker's own refusal."""
         self._stream.set_no_delay()
         self._task = Task(self._receive, "quiver-connection")
         try:
@@ -90,11 +90,11 @@ class Connection:
             hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client_id)
             answer = (self.call(hello, timeout)).answer
             if not isinstance(answer, Welcome):
-                raise ProtocolError(problem=f"the broker answered the handshake with {type(answer).__name__}")
+                raise ProtocolError(problem=f"the broker responded to the handshake with {type(answer).__name__}")
             self.welcome = answer
         except RequestTimeout:
             self.close()
-            raise ConnectionLost(address=self.address, problem="no answer to the handshake") from None
+            raise ConnectionLost(address=self.address, problem="no response to the handshake") from None
         except OSError as error:
             self.close()
             raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
@@ -113,7 +113,8 @@ class Connection:
         return self._error
 
     def send(self, requests: Sequence[Outbound]) -> None:
-        """Sends requests one after the other in one write. Never raises: a lost connection answers them."""
+        """Sends requests one after the other in one write. Never raises: if the connection is lost, its error is
+        their result."""
         with self._sending:
             buffers: list[Buffer] = []
             for request, payload, on_answer in requests:
@@ -135,7 +136,7 @@ class Connection:
             self.fail(self._error)
 
     def call(self, request: Message, timeout: float | None) -> Reply:
-        """The answer to one request, also when it is a Failure; RequestTimeout or ConnectionLost without one."""
+        """The response to one request, also a Failure. Raises RequestTimeout or ConnectionLost without a response."""
         waiter: Waiter[tuple[Response | QuiverError, memoryview]] = Waiter()
         self.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
         try:
@@ -149,7 +150,7 @@ class Connection:
         return Reply(answer, payload)
 
     def fail(self, error: QuiverError) -> None:
-        """Ends the connection; everything that waits is answered with the error."""
+        """Ends the connection; the error is the result of everything that waits."""
         if self._error is None:
             self._error = error
             self._stream.abort()
@@ -161,7 +162,7 @@ class Connection:
             on_answer(self._error, _EMPTY)
 
     def finish(self, timeout: float) -> None:
-        """Sends nothing more, takes the answers that are on their way, and closes."""
+        """Sends nothing more, takes the responses to requests in flight, and closes."""
         self._stream.end_sending()
         if self._task is not None:
             self._task.join(timeout)

@@ -9,7 +9,7 @@ from quiver.system.randomness import Randomness, SystemRandomness
 
 
 class Environment(NamedTuple):
-    """Time, chance and connections: the real ones, unless a test or a simulator has others.
+    """Time, randomness and connections: the real ones, unless a test or a simulator passes others.
 
     Pauses and timeouts are the event loop's (asynchronous) or the operating system's (synchronous), so a simulated
     clock belongs to a loop that runs by it.

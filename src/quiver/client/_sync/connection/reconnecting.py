@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""A broker that is reached again whenever the connection to it breaks."""
+"""A connection to a broker that is made again whenever it breaks."""
 
 import socket
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from quiver.protocol.messages import Failure, GetMetadata, Message, Metadata, To
 from quiver.system.backoff import Backoff
 
 Target = Bootstrap | Callable[[], socket.socket]
-"""Addresses to dial, or what gives a connected socket (the embedded broker)."""
+"""Addresses to dial, or a function that returns a connected socket (the embedded broker)."""
 
 _CONNECT_SECONDS = 10.0
 
@@ -47,7 +47,7 @@ class ReconnectingConnection:
         self.address = str(target) if isinstance(target, Bootstrap) else "the embedded broker"
         self._target = target
         self._chosen = 0
-        """Which of the addresses answered last."""
+        """The address that responded last."""
         self.log = RetryLog(self.clock)
         self._client_id = client_id
         self._connection: Connection | None = None
@@ -57,14 +57,15 @@ class ReconnectingConnection:
         watch_forks(self)
 
     def connection(self, timeout: float | None = None) -> Connection:
-        """The connection, made again if it broke; ConnectionLost when one attempt fails, or after `timeout`."""
+        """The connection, which is made again if it broke. Raises ConnectionLost if one attempt fails, or after
+        `timeout`."""
         connection = self._connection
         if connection is not None and connection.is_open and self._forked_from is None:
             return connection
         self._check_usable()
         deadline = self.clock.monotonic() + (2 * _CONNECT_SECONDS if timeout is None else timeout)
         if not acquire(self._connecting, timeout):
-            raise ConnectionLost(address=self.address, problem="no answer in time")
+            raise ConnectionLost(address=self.address, problem="no response in time")
         try:
             self._check_usable()
             connection = self._connection
@@ -81,11 +82,11 @@ class ReconnectingConnection:
             self._connecting.release()
 
     def new_backoff(self) -> Backoff:
-        """For one thing that is tried again."""
+        """A backoff for one operation that is retried."""
         return retry_backoff(self.randomness)
 
     def reach(self, timeout: float) -> None:
-        """Connects, and tries again until the timeout; ConnectionLost."""
+        """Connects, and tries again until the timeout. Raises ConnectionLost."""
         deadline = self.clock.monotonic() + timeout
         backoff = self.new_backoff()
         while True:
@@ -100,10 +101,10 @@ class ReconnectingConnection:
             sleep(wait)
 
     def call(self, request: Message, *, repeatable: bool = True, timeout: float | None = None) -> Reply:
-        """The answer to a request; a Failure is raised as its error.
+        """The response to a request; a Failure is raised as its error.
 
-        Connecting is tried again until the timeout. A request that was sent is sent again after a lost connection
-        only if it is `repeatable`.
+        Connecting is tried again until the timeout. After a lost connection a request that was sent is only sent
+        again if it is `repeatable`.
         """
         deadline = self.clock.monotonic() + (self.timeout if timeout is None else timeout)
         backoff = self.new_backoff()
@@ -126,7 +127,7 @@ class ReconnectingConnection:
             sleep(wait)
 
     def topic(self, name: str, timeout: float | None = None) -> TopicInfo:
-        """What the broker knows of a topic now; TopicNotFound when there is none."""
+        """The current metadata of a topic. Raises TopicNotFound if there is none."""
         check_name(name)
         answer = (self.call(GetMetadata([name]), timeout=timeout)).answer
         if not isinstance(answer, Metadata):
@@ -137,7 +138,7 @@ class ReconnectingConnection:
         raise TopicNotFound(topic=name)
 
     def retire(self, timeout: float) -> None:
-        """Ends the connection after its last answers; whoever needs one gets a new one."""
+        """Closes the connection after its last responses; the next caller gets a new one."""
         connection, self._connection = self._connection, None
         if connection is not None and self._forked_from is None:
             connection.finish(timeout)
@@ -153,7 +154,7 @@ class ReconnectingConnection:
 
     @property
     def is_forked(self) -> bool:
-        """Whether this is a child of the process that made it: nothing is sent, closing does nothing."""
+        """Whether this process is a forked child of the one that made it: nothing is sent, closing does nothing."""
         return self._forked_from is not None
 
     def check_fork(self) -> None:
@@ -166,7 +167,7 @@ class ReconnectingConnection:
             raise Closed(what="the client")
 
     def _connect(self, deadline: float) -> Connection:
-        """Tries each address once, beginning with the one that answered last; each gets its share of the time."""
+        """Tries each address once, beginning with the one that responded last; each gets its share of the time."""
         if not isinstance(self._target, Bootstrap):
             return self._open(self._embedded(self._target), self.address, deadline)
         addresses = self._target.addresses
@@ -188,7 +189,7 @@ class ReconnectingConnection:
         try:
             sock = self._network.dial(address.host, address.port, self._step_seconds(deadline))
         except TimeoutError:
-            raise ConnectionLost(address=address, problem="no answer in time") from None
+            raise ConnectionLost(address=address, problem="no response in time") from None
         except OSError as error:
             raise ConnectionLost(address=address, problem=error.strerror or str(error)) from None
         return self._open(sock, str(address), deadline)
@@ -209,4 +210,4 @@ class ReconnectingConnection:
 
 
 def unexpected(answer: object) -> QuiverError:
-    return ProtocolError(problem=f"the broker answered with {type(answer).__name__}")
+    return ProtocolError(problem=f"the broker responded with {type(answer).__name__}")

@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""The producer: gathers messages into chunks, applies backpressure, and hands the chunks over."""
+"""The producer: gathers messages into chunks, applies backpressure, and passes the chunks on."""
 
 import logging
 import math
@@ -36,8 +36,8 @@ _GIVE_UP_SECONDS = 5.0
 class Producer:
     """Sends messages to one topic: batched, in order, each once.
 
-    Use it in a `with` block, which ends with `flush` and `close`. In the synchronous SDK threads may share one; order
-    holds within each thread.
+    Use it in a `with` block, which ends with `flush` and `close`. In the synchronous SDK threads may share one;
+    messages of each thread stay in order.
     """
 
     def __init__(self, broker: ReconnectingConnection, topic: str, config: ProducerConfig) -> None:
@@ -71,12 +71,12 @@ class Producer:
             _logger.warning("messages to %s were not delivered: %s", self.topic, problem)
 
     def send(self, value: Any, key: bytes | str | None = None, **options: Unpack[SendOptions]) -> SendFuture:
-        """Takes one message, to be sent with others; the future tells where it ended up.
+        """Takes one message, to be sent with others; the future returns its offset.
 
         `value` is bytes, text or anything that becomes JSON; None is a tombstone. Waits while the buffer is full,
         then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
         """
-        # The lines below run a million times a second: see Chunk for why they need no lock.
+        # The lines below run a million times per second: see Chunk for why they need no lock.
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
             chunk = self._own.chunk
             values, keys = chunk.values, chunk.keys
@@ -103,7 +103,7 @@ class Producer:
         ids: Iterable[bytes | str | None] | None = None,
         **options: Unpack[SendOptions],
     ) -> BulkSendFuture:
-        """Takes many messages at once, far faster than one by one; the options hold for all of them."""
+        """Takes many messages at once, much faster than one by one; the options apply to all of them."""
         check_options(options)
         route, outcome = route_of(options), SendOutcome(self.topic)
         now_ms = self._broker.clock.now_ms()
@@ -115,7 +115,7 @@ class Producer:
         return BulkSendFuture(outcome)
 
     def send_arrow(self, data: pa.Table | pa.RecordBatch, **options: Unpack[SendOptions]) -> BulkSendFuture:
-        """Takes the rows of an Arrow table: columns `value`, and if there `key`, `timestamp`, `headers`, `id`.
+        """Takes the rows of an Arrow table: columns `value`, and optionally `key`, `timestamp`, `headers`, `id`.
 
         Options: partition, priority, delay, deliver_at.
         """
@@ -134,7 +134,7 @@ class Producer:
         return BulkSendFuture(outcome)
 
     def flush(self, timeout: Duration | None = None) -> None:
-        """Returns when every message taken so far is stored; raises the first failure that no future has shown."""
+        """Returns when every message taken so far is stored; raises the first failure that no future has raised."""
         self._broker.check_fork()
         seconds = wait_seconds(timeout)
         chunks, unsettled = self._chunks, self._unsettled
@@ -149,9 +149,9 @@ class Producer:
         unsettled.raise_unseen()
 
     def close(self, timeout: Duration | None = None) -> None:
-        """Flushes and ends; what cannot be delivered within `timeout` fails. Safe to call again.
+        """Flushes and closes; messages that are not stored within `timeout` fail. Safe to call again.
 
-        In a forked child it does nothing: the messages are the parent's.
+        Does nothing in a forked child: the messages are the parent's.
         """
         if self.is_closed or self._broker.is_forked:
             self._chunks.is_closed = True
@@ -171,11 +171,11 @@ class Producer:
     # for transactions: between two of them nothing is in flight, each has ended with `flush` or `give_up`
 
     def begin_transaction(self, identity: tuple[int, int]) -> None:
-        """What comes now belongs to the transaction of this producer id and epoch."""
+        """Messages from now on belong to the transaction of this producer id and epoch."""
         self._sender.begin_transaction(identity)
 
     def push(self) -> None:
-        """Sends everything that was taken, without waiting for answers."""
+        """Sends everything that was taken, without waiting for responses."""
         self._chunks.flushing += 1
         try:
             self._sender.pump()
@@ -183,18 +183,18 @@ class Producer:
             self._chunks.flushing -= 1
 
     def give_up(self, error: QuiverError) -> None:
-        """Fails everything that was taken; what was not sent stays unsent, answers to the rest are ignored."""
+        """Fails everything that was taken. What was not sent stays unsent; responses to the rest are ignored."""
         self._chunks.seal_all()
         self._sender.give_up(error)
 
     # gathering
 
     def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> SendFuture:
-        """As `send`, for whoever waits no longer than that, whatever has to be found out first."""
+        """Like `send`, but waits at most `timeout` in total, also for metadata."""
         return self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
 
     def wake(self) -> None:
-        """Makes sure that what was taken is sent, whether or not its future is waited for."""
+        """Makes sure that what was taken is sent even if nobody waits for its future."""
         self._sender.wake()
 
     def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> SendFuture:
@@ -235,7 +235,7 @@ class Producer:
             self._sender.wake()
 
     def _begin(self, route: Route, deadline: float | None = None) -> TopicInfo:
-        """The topic as it is known; a partition that is not known may have been added since."""
+        """The topic as it is cached; fetched again for an unknown partition, which may have been added since."""
         self._broker.check_fork()
         self._chunks.check_open()
         topic = self._known_topic.get(timeout=self._left(deadline))
@@ -249,7 +249,7 @@ class Producer:
         return None if deadline is None else max(0.001, deadline - self._broker.clock.monotonic())
 
     def _make_room(self, size: int, deadline: float | None = None) -> None:
-        """Waits while the buffer is full; BufferFull."""
+        """Waits while the buffer is full. Raises BufferFull."""
         limit = self._config.max_buffer_bytes
         unsettled = self._unsettled
         if unsettled.size_bytes + size <= limit:

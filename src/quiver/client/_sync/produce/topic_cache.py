@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""What a producer knows of its topic."""
+"""What a producer knows about its topic."""
 
 import math
 
@@ -15,17 +15,17 @@ class TopicCache:
         self._loaded_at = 0.0
 
     def get(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
-        """The topic, asked for again when it is older than that; TopicNotFound."""
+        """The topic, fetched again if it is older than a time. Raises TopicNotFound."""
         now = self._broker.clock.monotonic()
         if self._known is None or now - self._loaded_at > max_age_seconds:
             self._loaded_at = now
             found = self._broker.topic(self.name, timeout)
-            # Another id is another topic: batches for the old one find that out by themselves and are rerouted.
+            # Another id is another topic: batches for the old one are refused and then rerouted.
             if self._known is None or found.id == self._known.id:
                 self._known = found
         return self._known
 
     def reload(self, timeout: float) -> TopicInfo:
-        """The topic as it is now, also when it was deleted and created again; TopicNotFound."""
+        """The current topic, even if it was deleted and created again. Raises TopicNotFound."""
         self._known = self._broker.topic(self.name, timeout)
         return self._known

@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""Reading without a group: single messages or whole batches, from one place to another or on and on."""
+"""Reading without a group: single messages or whole batches, up to an end or forever."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -27,8 +27,8 @@ _LOOK_FOR_PARTITIONS_SECONDS = 10.0
 class Reader:
     """Reads partitions of a topic without a group. Iterate it for messages, or over `batches()`.
 
-    It begins where `start` says when it is opened: by `open`, a `with` block, or the first message asked for.
-    Within a partition messages come in order. One fetch is under way while the last one is read.
+    It begins at `start` when it is opened: by `open`, a `with` block, or asking for the first message. Within a
+    partition messages come in order. One fetch is in flight while the last one is read.
     """
 
     def __init__(self, broker: ReconnectingConnection, topic: str, config: ReaderConfig) -> None:
@@ -43,7 +43,7 @@ class Reader:
             include_expired=config.include_expired,
         )
         self.expired_count = 0
-        """Messages that were left out because their time to live was over."""
+        """Messages that were left out because they were expired."""
         self._sources: list[PartitionSource] = []
         self._wait_limit = WaitLimit(broker.clock, broker.log, config.timeout_seconds)
         self._info: TopicInfo | None = None
@@ -53,7 +53,7 @@ class Reader:
         self._messages: Iterator[Message] = flatten(self._message_groups())
 
     def open(self) -> None:
-        """Fixes where reading starts and ends; TopicNotFound, PartitionNotFound."""
+        """Determines where reading starts and ends. Raises TopicNotFound, PartitionNotFound."""
         if self._info is not None:
             return
         self._wait_limit.restart()
@@ -85,7 +85,7 @@ class Reader:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Per partition, the next offset that will be fetched; once all is read, the end."""
+        """The next offset to fetch per partition; the end once everything is read."""
         return {source.partition: min(source.cursor.offset, source.cursor.end) for source in self._sources}
 
     @property
@@ -137,7 +137,8 @@ class Reader:
                 limit.restart()
 
     def _look_for_partitions(self) -> None:
-        """A reader of all partitions that follows finds those that are added, from their first message on."""
+        """A reader of all partitions without an end also reads partitions that are added, from their first message
+        on."""
         now = self._broker.clock.monotonic()
         if self._info is None or not self._config.follows_growth:
             return

@@ -55,7 +55,7 @@ class Membership:
         self.member_id = ""
         self.generation = 0
         self.error: QuiverError | None = None
-        """Why the member is no longer one."""
+        """Why the membership has ended."""
 
     def join(self, timeout: float | None = None) -> None:
         config = self._config
@@ -76,12 +76,12 @@ class Membership:
         self._heartbeat_task = Task(self._send_heartbeats, "quiver-heartbeat")
 
     def commit(self) -> None:
-        """Commits how far partitions were processed. Nothing is sent when nothing moved."""
+        """Commits the positions of partitions. Nothing is sent if nothing has changed."""
         self._assignment.note_progress()
         self._commit(self._assignment.committable())
 
     def commit_offset(self, source: PartitionSource, offset: int) -> None:
-        """Commits everything below an offset; it counts as processed then."""
+        """Commits everything below an offset, which then counts as processed."""
         if self.error is not None:
             raise self.error
         if source not in self._assignment.committable():
@@ -92,7 +92,7 @@ class Membership:
     def release(self, sources: list[PartitionSource]) -> None:
         """Tells the broker that partitions were given up, after committing them with auto commit.
 
-        What it could not be told before is tried again.
+        What the broker could not be told before is tried again.
         """
         self._assignment.mark_for_release(sources)
         with self._releasing:
@@ -102,7 +102,7 @@ class Membership:
             if read:
                 _logger.info("group %s: releases %s", self._config.group, listed(read))
             if self._config.auto_commit_seconds is not None:
-                with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+                with contextlib.suppress(MemberFenced):  # the response to the heartbeat says what is wrong
                     self._commit(read)
             beat = GroupHeartbeat(
                 self._config.group, self.member_id, self._version, keys, 0, self._assignment.is_revoking
@@ -112,15 +112,15 @@ class Membership:
             self._adopt(answer)
 
     def refresh(self) -> None:
-        """Learns what changed in the group since the last heartbeat."""
+        """Fetches what has changed in the group since the last heartbeat."""
         beat = GroupHeartbeat(self._config.group, self.member_id, self._version, [], 0, self._assignment.is_revoking)
         self._adopt((self._broker.call(beat)).answer)
 
     def leave(self) -> None:
-        """Ends membership at once, so that others take over without waiting for the session to end."""
+        """Leaves immediately, so that others take over without waiting for the end of the session."""
         self._stop.set()
         if self.error is None and self.member_id and self._config.instance_id is None:
-            with contextlib.suppress(QuiverError):  # the session ends it then
+            with contextlib.suppress(QuiverError):  # then the broker ends the session
                 self._broker.call(LeaveGroup(self._config.group, self.member_id), timeout=_LEAVE_SECONDS)
         if self._heartbeat_task is not None:
             self._heartbeat_task.cancel()
@@ -150,7 +150,7 @@ class Membership:
         now = self._broker.clock.monotonic()
         if every is not None and now - self._committed_at >= every:
             self._committed_at = now
-            with contextlib.suppress(MemberFenced):  # the answer to the heartbeat says what is the matter
+            with contextlib.suppress(MemberFenced):  # the response to the heartbeat says what is wrong
                 self.commit()
         wait_ms = config.heartbeat_ms if every is None else min(config.heartbeat_ms, max(1, int(every * 1000)))
         request = GroupHeartbeat(
@@ -194,6 +194,6 @@ class Membership:
         self._wake_reader()
 
     def _wake_reader(self) -> None:
-        """Makes the reader look at its assignment, after the message it has now."""
+        """Makes the reader check its assignment after the current message."""
         self._assignment.interrupt()
         self._fetcher.wake()

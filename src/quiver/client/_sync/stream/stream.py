@@ -34,7 +34,7 @@ _logger = logging.getLogger("quiver.client")
 class Stream:
     """Messages of a group's topics: iterate it for messages, or over `batches()`.
 
-    It joins the group when it is opened: by `open`, a `with` block, or the first message asked for. A message counts
+    It joins the group when it is opened: by `open`, a `with` block, or asking for the first message. A message counts
     as processed when the next one is asked for, or when the stream is closed without an error.
     """
 
@@ -51,7 +51,7 @@ class Stream:
             read_committed=config.read_committed,
         )
         self.expired_count = 0
-        """Messages that were left out because their time to live was over; they count as processed."""
+        """Messages that were left out because they were expired; they count as processed."""
         self._wait_limit = WaitLimit(broker.clock, fetch_broker.log, config.timeout_seconds)
         self._assignment = Assignment()
         self._membership = Membership(broker, config, self._assignment, self._fetcher)
@@ -97,37 +97,37 @@ class Stream:
         return self._fetcher.lost_count
 
     def commit(self) -> None:
-        """Commits everything that was handed out so far, the current message included."""
+        """Commits everything that was handed out so far, including the current message."""
         self._check_membership()
         self._assignment.note_progress(done=True)
         self._membership.commit()
 
     def offsets_handed_out(self) -> StreamOffsets:
-        """For a transaction: everything that was handed out so far, the current message included."""
+        """For a transaction: everything that was handed out so far, including the current message."""
         if self._config.auto_commit_seconds is not None:
-            problem = "offsets of a stream are part of a transaction only with auto_commit=False"
+            problem = "offsets of a stream can only be part of a transaction with auto_commit=False"
             raise InvalidRequest(problem=f"{problem}: automatic commits do not wait for the transaction")
         self._check_membership()
         self._assignment.note_progress(done=True)
         return StreamOffsets(self._config.group, self._assignment.committable())
 
     def offsets_request(self, offsets: StreamOffsets) -> GroupOffsetCommit:
-        """What a commit says about them; MemberFenced when they are no longer this member's."""
+        """The part of a commit request about them. Raises MemberFenced if they are no longer this member's."""
         self._check_membership()
         return offsets.request(self.member_id, self.generation, self._assignment.committable())
 
     def refresh(self) -> None:
-        """Asks the group how things stand."""
+        """Fetches the current state of the group."""
         self._membership.refresh()
 
     def rewind(self) -> None:
-        """Goes back to what was committed, from the next message on: after a transaction was aborted."""
+        """Goes back to the committed position, from the next message on: after a transaction was aborted."""
         self._check_membership()
         self._assignment.rewind()
         self._fetcher.wake()
 
     def pause(self, topic: str, partition: int) -> None:
-        """Holds a partition back from the next message on; it stays with this member."""
+        """Pauses a partition from the next message on; it stays assigned to this member."""
         self._assignment.pause(self._source(topic, partition))
 
     def resume(self, topic: str, partition: int) -> None:
@@ -135,7 +135,7 @@ class Stream:
         self._fetcher.wake()
 
     def seek(self, topic: str, partition: int, offset: int) -> None:
-        """Goes on in a partition at another offset, from the next message on. It is what is committed next."""
+        """Continues in a partition at another offset, from the next message on. The next commit commits it."""
         if offset < 0:
             raise InvalidRequest(problem=f"offset {offset} must be 0 or more")
         self._assignment.seek(self._source(topic, partition), offset)
@@ -144,7 +144,7 @@ class Stream:
     def close(self, *, done: bool = True) -> None:
         """Gives up all partitions, commits and leaves. With `done` the current message counts as processed.
 
-        In a forked child it does nothing: the membership is the parent's.
+        Does nothing in a forked child: the membership is the parent's.
         """
         if self.is_closed or self._broker.is_forked:
             self.is_closed = True

@@ -1,2 +1,2 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""Transactions of one producer after the other."""
+"""Transactions and their producers."""

@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""The offsets of groups that are part of a transaction. They travel with its commit."""
+"""The offsets of groups that are part of a transaction. They are sent with its commit."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ from quiver.protocol.transaction_messages import AddOffsets, GroupOffsetCommit, 
 
 
 class TransactionOffsets:
-    """The last offset that is named for a partition counts."""
+    """The last offset that is given for a partition counts."""
 
     def __init__(self, broker: ReconnectingConnection) -> None:
         self._broker = broker
@@ -24,7 +24,7 @@ class TransactionOffsets:
         return bool(self._named) or any(self._streams.values())
 
     def add(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """TopicNotFound, PartitionNotFound; whether the group takes them is asked at the commit."""
+        """Raises TopicNotFound, PartitionNotFound. Whether the group accepts the offsets is checked at the commit."""
         found: dict[tuple[int, int], int] = {}
         for topic, parts in offsets.items():
             info = self._broker.topic(topic)
@@ -41,7 +41,8 @@ class TransactionOffsets:
         self._streams[stream] = stream.offsets_handed_out()
 
     def requests(self) -> list[GroupOffsetCommit]:
-        """What a commit says about them; MemberFenced when partitions of a stream went to another member."""
+        """The part of a commit request about them. Raises MemberFenced if partitions of a stream went to another
+        member."""
         named = [
             GroupOffsetCommit(group, [CommitPart(*place, offset) for place, offset in offsets.items()])
             for group, offsets in self._named.items()
@@ -49,12 +50,12 @@ class TransactionOffsets:
         return named + [stream.offsets_request(taken) for stream, taken in self._streams.items() if taken]
 
     def refresh(self) -> None:
-        """Learns the generations of the groups."""
+        """Fetches the generations of the groups."""
         for stream in self._streams:
             stream.refresh()
 
     def hand_over(self, key: ProducerKey) -> None:
-        """Gives them to the broker, for the commit of another client."""
+        """Sends them to the broker, for a commit by another client."""
         if groups := self.requests():
             self._broker.call(AddOffsets(key.producer_id, key.epoch, groups))
 

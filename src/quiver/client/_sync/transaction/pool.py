@@ -9,7 +9,7 @@ from quiver.client.produce.options import ProducerConfig
 
 
 class TransactionPool:
-    """One for each transactional id; those without an id are used by whoever comes next."""
+    """One per transactional id; those without an id are used again by later transactions."""
 
     def __init__(self, broker: ReconnectingConnection) -> None:
         self._broker = broker
@@ -17,12 +17,12 @@ class TransactionPool:
         self._named: dict[str, Transactional] = {}
         self._unnamed: list[Transactional] = []
         self._handed_out: list[Transactional] = []
-        """Without an id, and used only by whoever asked for it; its producers send until somebody closes it."""
+        """Without an id, and used only by the caller; its producers send until it is closed."""
 
     def get(
         self, transactional_id: str | None, timeout_ms: int, sending: ProducerConfig | None = None
     ) -> Transactional:
-        """The one of an id, unless that was closed; without an id, a new one."""
+        """The open one of an id; without an id, a new one."""
         self._broker.check_fork()
         with self._mutex:
             if transactional_id is None:
@@ -54,7 +54,7 @@ class TransactionPool:
             return chosen
 
     def close(self) -> None:
-        """Aborts what is open, as far as the broker can be reached at once."""
+        """Aborts what is open, if the broker can be reached immediately."""
         with self._mutex:
             known = [*self._named.values(), *self._unnamed, *self._handed_out]
         for each in known:

@@ -11,10 +11,10 @@ from quiver.client.work.settlement import Decision, Span
 from quiver.model.settlement import NACK
 
 _TICK_SECONDS = 0.002
-"""How long acks gather while a handler runs."""
+"""How long acks are gathered while a handler runs."""
 _LOOK_SECONDS = 5.0
 _END_SECONDS = 5.0
-"""How long the end of a request, or of the task, is waited for."""
+"""How long to wait for the end of a request or of the task."""
 
 
 class ConsumerLoop:
@@ -36,19 +36,19 @@ class ConsumerLoop:
         self._task = Task(self._run, "quiver-work")
 
     def give_back(self, spans: list[Span]) -> None:
-        """Others get these messages at once, and the delivery does not count."""
+        """Gives messages back: they become available immediately, and the delivery does not count."""
         if spans:
             self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
     def return_buffered(self) -> None:
-        """Gives back what was not handed out; no request is left that would get it again."""
+        """Gives back what was not handed out; no request that could receive it again is left."""
         with self._state.taking:
             self._receiver.pause(_END_SECONDS)
             self.give_back(self._buffer.drain())
             self._settler.pump(is_urgent=True)
 
     def flush(self, timeout: float) -> None:
-        """Waits until everything that was decided is answered."""
+        """Waits for the responses to all decisions."""
         deadline = self._clock.monotonic() + timeout
         while not self._settler.is_idle:
             self._state.news.clear()
@@ -94,7 +94,8 @@ class ConsumerLoop:
         return math.inf if self._receiver.window.is_fixed else self._buffer.stale_at()
 
     def _return_stale(self) -> None:
-        """Returns what has waited long for a handler and would now be renewed, so that other consumers get it."""
+        """Gives back messages that have waited long for a handler, instead of renewing them, so that others get
+        them."""
         if self._clock.monotonic() >= self._stale_at() and not self._state.taking.locked():
             self._receiver.window.shrink_to_floor()
             self.return_buffered()

@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""What the parts of a consumer share: what it holds, what was refused, and who is to be woken."""
+"""What the parts of a consumer share: its leases, refusals, and events."""
 
 from collections import deque
 from typing import Any
@@ -16,7 +16,7 @@ _ERRORS_KEPT = 100
 
 
 class ConsumerState:
-    """Used by the caller who takes jobs, by the background loop, and where answers arrive."""
+    """Used by the caller who takes jobs, by the background loop, and where responses arrive."""
 
     def __init__(self, broker: ReconnectingConnection, config: WorkConfig) -> None:
         self.broker = broker
@@ -28,16 +28,16 @@ class ConsumerState:
         self.decided: deque[AckedJob | Decision] = deque()
         """Jobs that are done, and other decisions, to be sent in this order."""
         self.errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
-        """Refusals that no caller waited for: whoever asks for the next job gets them."""
+        """Refusals that no caller waited for: raised when the next job is asked for."""
         self.taking = Lock()
-        """Held by whoever takes messages from the buffer."""
+        """Held while messages are taken from the buffer."""
         self.loop_wake = Signal()
         self.loop_sleeps_until = 0.0
         self.news = Signal()
-        """Wakes whoever waits for jobs or for answers."""
+        """Wakes everybody who waits for jobs or for responses."""
 
     def note_received(self) -> None:
-        """Messages have come, or will not."""
+        """Messages have arrived, or none will arrive any more."""
         self.news.set()
         self.loop_wake.set()
 

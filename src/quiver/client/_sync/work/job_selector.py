@@ -1,5 +1,5 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""Takes jobs from the prefetch buffer: opened, and only those this consumer still holds."""
+"""Takes jobs from the prefetch buffer: opened, and only those that this consumer still has leased."""
 
 from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client._sync.work.opened_run import OpenedRun, jobs_of
@@ -18,7 +18,7 @@ class JobSelector:
         self._window = window
 
     def take(self, limit: int) -> Slice[OpenedRun] | None:
-        """Up to `limit` rows of the run whose turn it is; CorruptData when its bytes are damaged."""
+        """Up to `limit` rows of the run whose turn it is. Raises CorruptData if its bytes are damaged."""
         clock, buffer = self._settler.clock, self._buffer
         while True:
             taken = buffer.take(1 if buffer.has_stopped_keys else limit, clock.now_ms())
@@ -37,7 +37,7 @@ class JobSelector:
                 return taken
 
     def may_be_expired(self, taken: Slice[OpenedRun]) -> bool:
-        """Whether the lease should be over by now: then only the broker knows whose it is."""
+        """Whether the lease should have ended by now: then only the broker knows whose it is."""
         return self._settler.clock.monotonic() >= taken.buffered.run.expires_at
 
     def _open(self, run: HeldRun) -> OpenedRun:
@@ -50,7 +50,7 @@ class JobSelector:
             raise
 
     def _is_ours(self, taken: Slice[OpenedRun]) -> bool:
-        """Whether a single row is still to be handed out; one that is not needs nothing more from here."""
+        """Whether a row is still to be handed out; if not, nothing has to be done with it."""
         run = taken.buffered.run
         job = jobs_of(taken)[0]
         if run.lost is not None and job.offset in run.lost:

@@ -15,12 +15,12 @@ from quiver.model.limits import Limits
 
 
 class OpenedRun:
-    """Both are made when they are first asked for, for the whole run, and kept as long as this is."""
+    """Both are made at their first use, for the whole run, and kept as long as this object."""
 
     __slots__ = ("_arrow", "_frame", "_jobs", "_source", "run")
 
     def __init__(self, run: HeldRun, limits: Limits, settler: Settler, ordered: PrefetchBuffer[Any] | None) -> None:
-        """CorruptData when the run's bytes are damaged."""
+        """Raises CorruptData if the run's bytes are damaged."""
         self.run = run
         self._frame = run.open(limits)
         self._source = JobSource(self._frame, run, settler, ordered)
@@ -44,7 +44,7 @@ class OpenedRun:
 
 
 def jobs_of(taken: Slice[OpenedRun]) -> list[Job]:
-    """The jobs of rows that were taken."""
+    """The jobs of some rows."""
     opened = taken.buffered.content
     assert opened is not None, "slices are opened when they are taken"
     return opened.jobs()[taken.first : taken.last]

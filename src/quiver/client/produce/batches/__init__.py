@@ -1,1 +1,1 @@
-"""Batches from routing to their outcome: queues per partition, retries, what became of each message."""
+"""Batches from routing to their outcome: queues per partition, retries, results."""

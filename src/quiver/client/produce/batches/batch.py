@@ -1,4 +1,4 @@
-"""Batches: messages of one partition that travel as one frame."""
+"""Batches: messages of one partition that are sent as one frame."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 UNNUMBERED = -1
 _NONE: Mapping[int, tuple[int, bool]] = {}
 SendQueueKey = tuple[int, bool]
-"""The partition, and whether it is about delayed messages, which the broker numbers by themselves."""
+"""The partition, and whether the messages are delayed: the broker numbers those separately."""
 
 
 class Batch:
-    """Messages of one partition and priority that travel as one frame."""
+    """Messages of one partition and priority that are sent as one frame."""
 
     __slots__ = (
         "base_offset",
@@ -49,7 +49,7 @@ class Batch:
         self, outcomes: Sequence["SendOutcome"], route: Route, part: RoutedRows, *, size: int, deadline: float
     ) -> None:
         self.outcomes = outcomes
-        """Of those whose messages may be in it."""
+        """The outcomes whose messages may be in it."""
         self.route = route
         self.partition = part.partition
         self.rows: Rows | None = part.rows
@@ -63,13 +63,13 @@ class Batch:
         self.frame: bytes | None = None
         self.sent_at = 0.0
         self.is_head = False
-        """Sent while nothing before it was unanswered, so an answer `out of sequence` is meant for it."""
+        """Sent while nothing before it was in flight, so `out of sequence` can only be about this batch."""
         self.is_uncertain = False
-        """A connection broke before it was answered: it may be stored already."""
+        """A connection broke before the response: it may be stored already."""
         self.base_offset: int | None = None
         self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
-        """Messages that were published before, by row: the offset of the first one, and whether that is a delayed
-        message's id."""
+        """Repeats by row: the offset of the first message with the id, and whether that is the id of a delayed
+        message."""
         self.duplicate_rows: Sequence[int] = ()
         """In order."""
         self.last_error: QuiverError | None = None
@@ -87,7 +87,7 @@ class Batch:
         return self.base_offset is not None or self.error is not None
 
     def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
-        """The frame under this identity and the batch's sequence; built once, and renumbered if need be."""
+        """The frame with this identity and the batch's sequence; built once, and renumbered if necessary."""
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
         if self.frame is None:
@@ -107,7 +107,7 @@ class Batch:
         return self.frame
 
     def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
-        """Which messages are not new, as the broker says."""
+        """Which messages are repeats, according to the broker."""
         self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
         self.duplicate_rows = sorted(self.duplicates)
 
@@ -124,7 +124,7 @@ class Batch:
 def batches_of(
     routed: Routed, outcomes: Sequence["SendOutcome"], route: Route, size: int, deadline: float
 ) -> list[Batch]:
-    """One batch per part; the size is shared out by count, and the sum stays exact."""
+    """One batch per part; the size is divided by count, and the sum stays exact."""
     total = sum(len(part.rows) for part in routed.parts)
     batches: list[Batch] = []
     left = size

@@ -1,4 +1,4 @@
-"""From rows to batches of partitions, also again when the topic has changed. Pure."""
+"""Turns rows into batches of partitions, again if the topic has changed. Pure."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ class BatchRouter:
         self._config = config
 
     def place(self, together: Sequence[PendingRows], partition_count: int, deadline: float) -> int:
-        """Splits rows of one route together and enqueues their batches, or fails them; returns how many batches."""
+        """Splits rows of one route and enqueues their batches, or fails them; returns the number of batches."""
         opened = [(pending, rows) for pending in together if (rows := self._open(pending)) is not None]
         if not opened:
             return 0
@@ -65,6 +65,6 @@ class BatchRouter:
         self._enqueue(batches, 1)
 
     def _enqueue(self, batches: Sequence[Batch], counted: int) -> None:
-        """Adds the batches of what was counted as so many."""
+        """Adds the batches of rows that were counted before."""
         self._unsettled.add(0, len(batches) - counted)
         self._in_flight.enqueue(batches)

@@ -24,7 +24,7 @@ from quiver.system.backoff import Backoff
 _WRITE_BYTES = 4 * 1024 * 1024
 _WRITE_BATCHES = 256
 ENOUGH_IN_FLIGHT = 256
-"""Enough to keep a broker busy: meanwhile rows gather, so that there are fewer frames and larger ones."""
+"""Enough to keep a broker busy: meanwhile rows gather, which makes frames fewer and larger."""
 NO_IDENTITY = (-1, -1)
 
 InFlightBatch = tuple[PartitionSendQueue, Batch]
@@ -37,7 +37,7 @@ class InFlightBatches:
         self._new_backoff = new_backoff
         self._idempotent = idempotent
         self._is_transactional = is_transactional
-        """There is no new epoch within a transaction: numbers that cannot be repaired end it."""
+        """There is no new epoch within a transaction: sequences that cannot be repaired end it."""
         self._mutex = threading.Lock()
         self._queues: dict[SendQueueKey, PartitionSendQueue] = {}
         self._busy: dict[SendQueueKey, PartitionSendQueue] = {}
@@ -45,7 +45,7 @@ class InFlightBatches:
         self._in_flight: OrderedSet[Batch] = OrderedSet()
         """In the order in which they were sent."""
         self._next_deadline = math.inf
-        """Not after that of any batch that waits."""
+        """A lower bound for the deadlines of waiting batches."""
         self._misplaced: list[Batch] = []
         """Refused because the topic has changed; to be routed again once nothing is in flight."""
         self._serial = 0
@@ -61,7 +61,7 @@ class InFlightBatches:
 
     @property
     def room(self) -> int:
-        """How many batches may be added before it is enough."""
+        """How many more batches may be added."""
         return ENOUGH_IN_FLIGHT - len(self._in_flight)
 
     @property
@@ -87,7 +87,7 @@ class InFlightBatches:
                 self._next_deadline = min(self._next_deadline, batch.deadline)
 
     def take(self, now: float, identity: tuple[int, int]) -> list[InFlightBatch]:
-        """What to send in the next write, now in flight. New queues begin under `identity`."""
+        """What to send in the next write; it counts as in flight. New queues begin with `identity`."""
         batches: list[InFlightBatch] = []
         size = 0
         with self._mutex:
@@ -110,7 +110,7 @@ class InFlightBatches:
         return batches
 
     def acked(self, queue: PartitionSendQueue, batch: Batch) -> bool:
-        """The batch is stored; False when it was given up meanwhile."""
+        """The batch is stored; False if it was given up meanwhile."""
         with self._mutex:
             if batch not in queue.in_flight:
                 return False
@@ -127,7 +127,7 @@ class InFlightBatches:
         now: float,
         was_sent: bool,
     ) -> bool:
-        """The batch was not stored; True when it failed for good and is the caller's to settle."""
+        """The batch was not stored; True if that is final and the caller has to settle it."""
         batch.last_error = error
         with self._mutex:
             if batch not in queue.in_flight:  # given up meanwhile
@@ -150,7 +150,8 @@ class InFlightBatches:
             return False
 
     def _can_wait(self, batch: Batch, error: QuiverError) -> bool:
-        """Whether numbers that do not fit may fit later: in the next epoch, or when those before it are settled."""
+        """Whether a sequence that does not fit may fit later: in the next epoch, or when earlier batches are
+        settled."""
         if self._is_transactional:
             return isinstance(error, OutOfSequence) and not batch.is_head
         return self._idempotent
@@ -164,9 +165,9 @@ class InFlightBatches:
             queue.begin_epoch(identity)
 
     def withdraw(self, *, is_new_topic: bool) -> list[Batch]:
-        """What must be routed again, in order: what was misplaced, and what waits and was hashed as it was.
+        """What must be routed again, in order: refused batches, and waiting ones that were hashed the same way.
 
-        Of a new topic nothing that is known of the old one holds, so everything goes and sequences begin at 0 again.
+        Nothing about the old topic holds for a new one, so everything is routed again and sequences begin at 0.
         """
         with self._mutex:
             moved, self._misplaced = self._misplaced, []
@@ -182,7 +183,7 @@ class InFlightBatches:
         return sorted(moved, key=lambda batch: batch.serial)
 
     def expire(self, now: float) -> list[Batch]:
-        """Takes out what is past its deadline and not in flight."""
+        """Removes what is past its deadline and not in flight."""
         if now < self._next_deadline:
             return []
         with self._mutex:
@@ -195,7 +196,7 @@ class InFlightBatches:
         return late
 
     def note_error(self, error: QuiverError) -> None:
-        """Remembers why what waits could not be sent, for when its time is over."""
+        """Remembers why waiting batches could not be sent, for when they time out."""
         with self._mutex:
             for queue in self._busy.values():
                 for batch in queue.waiting:
@@ -212,13 +213,13 @@ class InFlightBatches:
         return oldest is not None and oldest.sent_at < limit
 
     def begin_transaction(self) -> None:
-        """Sequences begin at 0 in every queue; nothing is on its way."""
+        """Sequences begin at 0 in every queue; nothing may be in flight."""
         with self._mutex:
             self._queues.clear()
             self._busy.clear()
 
     def take_all(self, *, in_flight_too: bool) -> Sequence[Batch]:
-        """Takes out everything, and what is in flight too if its answer is to be ignored."""
+        """Removes everything that waits, and also what is in flight if its response is to be ignored."""
         with self._mutex:
             batches, self._misplaced = self._misplaced, []
             for queue in self._queues.values():

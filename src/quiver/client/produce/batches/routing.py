@@ -1,4 +1,4 @@
-"""Which partition messages go to: the one they name, that of their key or id, or one after the other."""
+"""Chooses partitions: the one that a message names, that of its key or id, or each in turn."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -22,11 +22,11 @@ class RoutedRows(NamedTuple):
 class Routed(NamedTuple):
     parts: list[RoutedRows]
     order: Indices | None
-    """How the rows were reordered to lie in the parts, one part after the other; None when they were not."""
+    """The order of the rows in the parts, one part after the other; None if it did not change."""
 
 
 def _cut(partition: int, rows: Rows, limits: BatchLimits) -> list[RoutedRows]:
-    """The rows of a partition as parts that are within limits."""
+    """The rows of a partition in parts within limits."""
     if rows.size_bytes <= limits.size_bytes and len(rows) <= limits.messages:
         return [RoutedRows(partition, rows, True)]
     runs = runs_within(np.cumsum(rows.sizes()), limits)
@@ -46,9 +46,9 @@ class Router:
         is_failing: Callable[[int], bool],
         limits: BatchLimits = NO_LIMITS,
     ) -> Routed:
-        """Messages without key and id stay together and go to the next partition that takes messages.
+        """Messages without key and id stay together and go to the next partition in turn.
 
-        What goes by key may be more than a batch holds, and is cut where that is so for a partition.
+        Messages by key may be more than a batch; they are cut if they are too many for a partition.
         """
         if chosen is not None:
             if not 0 <= chosen < count:

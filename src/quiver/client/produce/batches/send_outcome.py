@@ -1,4 +1,4 @@
-"""What became of messages: where each row of a set of messages went, or why it failed."""
+"""The outcome of messages: where each row of a set was stored, or why it failed."""
 
 import copy
 import threading
@@ -39,7 +39,7 @@ class Piece(NamedTuple):
         return all(leaf.batch.is_settled for leaf in self.leaves())
 
     def leaves(self) -> "Iterator[Piece]":
-        """Where they are now: a batch may have been routed again."""
+        """Where the rows are now: a batch may have been routed again."""
         if self.batch.placement is None:
             yield self
             return
@@ -99,7 +99,7 @@ class PlacedRows(NamedTuple):
 
 
 class SendOutcome:
-    """What became of a set of messages, for those who hold its futures."""
+    """The outcome of a set of messages, shared by its futures."""
 
     __slots__ = (
         "_first_open",
@@ -119,7 +119,7 @@ class SendOutcome:
         self.topic = topic
         self.placements: list[PlacedRows] = []
         self.error: QuiverError | None = None
-        """Why messages never got as far as a batch."""
+        """Why messages never got into a batch."""
         self.error_seen = False
         self.is_complete = False
         """No further messages will come."""
@@ -127,11 +127,11 @@ class SendOutcome:
         """Messages that came as a whole."""
         self._placed_count = 0
         self._pieces: list[Piece] | None = None
-        """Of everything, once it is placed."""
+        """The number of all messages, once they are placed."""
         self._first_open = 0
         """The pieces before this one are settled."""
         self.pid = current_pid()
-        """Whose messages they are: a forked child is never told of their outcome."""
+        """The process that sent them: a forked child never gets their outcome."""
         self.watchers = Watchers()
 
     def place(self, placement: Placement, start: int, stop: int) -> None:
@@ -139,20 +139,20 @@ class SendOutcome:
         self._placed_count += stop - start
 
     def fail(self, error: QuiverError, count: int) -> None:
-        """So many messages were not placed."""
+        """Some messages were not placed."""
         self.error = error
         self._placed_count += count
         self.is_complete = True
         self.watchers.changed()
 
     def is_known(self, row: int) -> bool:
-        """Whether `outcome` has an answer."""
+        """Whether `outcome` is known."""
         if not self.placements:
             return self.error is not None
         return self.placements[0].locate(row)[0].is_settled
 
     def result_of(self, row: int) -> Published | QuiverError | None:
-        """The place of a message, why it has none, or None while that is open."""
+        """The place of a message, the error, or None while neither is known."""
         if not self.placements:
             self.error_seen = True
             return self.error
@@ -217,7 +217,7 @@ class SendOutcome:
 
 
 def _spans(topic: str, batch: Batch, first: int, end: int, base_offset: int) -> Iterator[Span]:
-    """Of the rows from `first` to below `end`, in their order; what was published before has spans of its own."""
+    """Spans of the rows from `first` to below `end`, in order; repeats have spans of their own."""
     kind: type[Span] = SpanLater if batch.route.delayed else Span
     if base_offset >= 0:  # it is not known with acks `none`
         base_offset += first - bisect_left(batch.duplicate_rows, first)

@@ -1,10 +1,10 @@
-"""The batches of one partition, or its delayed ones, on their way, in order and each once. Pure: no clock, no I/O.
+"""Sends the batches of one partition, or its delayed ones, in order and each once. Pure: no clock, no I/O.
 
-A batch waits, is in flight, and ends: acked, refused for good, or returned to be sent again. As soon as one returns,
-nothing more is sent until nothing is in flight; then the returned ones go first, in their old order and under their
-old sequence numbers, so that the broker recognises what it already has. A batch that is out of sequence
-although nothing before it was open shows that the numbers cannot be repaired: the queue asks for a new epoch, in
-which the batches are numbered from 0.
+A batch waits, is in flight, and ends: acked, finally refused, or returned to be sent again. As soon as one returns,
+nothing more is sent until nothing is in flight; then the returned ones go first, in their old order and with their
+old sequences, so that the broker recognises what it already has. If a batch is out of sequence although nothing
+before it was in flight, the sequences cannot be repaired: the queue asks for a new epoch, in which batches are
+numbered from 0.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class PartitionSendQueue:
         self.needs_epoch = False
         self.retry_at = 0.0
         self.backoff = backoff
-        """A failure is a round in which something came back."""
+        """A failure is a round in which something was returned."""
         self.is_backing_off = False
 
     @property
@@ -54,11 +54,11 @@ class PartitionSendQueue:
 
     @property
     def wants_epoch(self) -> bool:
-        """The numbers are beyond repair and nothing is in flight any more."""
+        """The sequences cannot be repaired, and nothing is in flight any more."""
         return self.needs_epoch and not self.in_flight
 
     def take(self, now: float) -> Batch | None:
-        """The next batch to send, now in flight and numbered; None when none may go."""
+        """The next batch to send, numbered and in flight; None if none may be sent."""
         if self.returned:
             if self.in_flight:
                 return None
@@ -81,7 +81,7 @@ class PartitionSendQueue:
             self.retry_at = 0.0
 
     def dropped(self, batch: Batch) -> None:
-        """Refused for good, or sent elsewhere."""
+        """Finally refused, or rerouted."""
         self.in_flight.discard(batch)
 
     def return_for_retry(self, batch: Batch, now: float) -> None:
@@ -93,14 +93,14 @@ class PartitionSendQueue:
             self.retry_at = now + self.backoff.next_seconds()
 
     def out_of_sequence(self, batch: Batch) -> None:
-        """The broker expected another number. That is expected while something before it is still open."""
+        """The broker expected another sequence. That is normal while something before it is in flight."""
         self.in_flight.discard(batch)
         self.returned.append(batch)
         if batch.is_head:
             self.needs_epoch = True
 
     def begin_epoch(self, identity: tuple[int, int]) -> None:
-        """Numbers everything that is not stored again, from 0."""
+        """Numbers everything that is not stored from 0 again."""
         self._requeue()
         self.identity = identity
         self.needs_epoch = False
@@ -110,7 +110,7 @@ class PartitionSendQueue:
             batch.is_uncertain = False
 
     def renumber(self, sequence: int) -> None:
-        """A batch with this number was refused and goes elsewhere: nothing after it can be stored yet."""
+        """A batch with this sequence was refused and rerouted: nothing after it can be stored yet."""
         self.next_sequence = sequence
         for batch in self.waiting:
             if batch.sequence >= sequence:
@@ -118,7 +118,7 @@ class PartitionSendQueue:
                 batch.identity = (-1, -1)
 
     def withdraw(self, hashed_only: bool) -> list[Batch]:
-        """Takes out what waits (with `hashed_only`, what was placed by its key and was not sent before)."""
+        """Removes what waits (with `hashed_only`, what was routed by its key and was not sent before)."""
         self._requeue()
         kept: deque[Batch] = deque()
         taken: list[Batch] = []
@@ -129,7 +129,7 @@ class PartitionSendQueue:
         return taken
 
     def expired(self, now: float) -> list[Batch]:
-        """Takes out what waits and is past its deadline."""
+        """Removes what waits and is past its deadline."""
         if not any(batch.deadline <= now for batch in (*self.waiting, *self.returned)):
             return []
         late = [batch for batch in (*self.returned, *self.waiting) if batch.deadline <= now]

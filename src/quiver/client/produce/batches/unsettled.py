@@ -12,7 +12,7 @@ _FAILURES_KEPT = 100
 
 
 class Unsettled:
-    """Of one producer. Everything is counted once: first as rows, then as the batches they were routed into."""
+    """The unsettled messages of one producer, each counted once: first as rows, then in batches."""
 
     __slots__ = ("_failed", "_mutex", "count", "progress", "size_bytes")
 
@@ -20,7 +20,7 @@ class Unsettled:
         self.size_bytes = 0
         self.count = 0
         self.progress = Watchers()
-        """Told whenever something is settled."""
+        """Called whenever something is settled."""
         self._mutex = threading.Lock()
         self._failed: list[Batch | SendOutcome] = []
 
@@ -32,7 +32,7 @@ class Unsettled:
             self.progress.changed()
 
     def settle(self, batch: Batch, *, base_offset: int | None = None, error: QuiverError | None = None) -> None:
-        """A batch is stored, or has failed for good."""
+        """A batch is stored, or has finally failed."""
         batch.base_offset, batch.error = base_offset, error
         batch.release()
         if error is not None:
@@ -42,7 +42,7 @@ class Unsettled:
         self.add(-batch.size, -1)
 
     def fail_rows(self, pending: PendingRows, error: QuiverError) -> None:
-        """Messages failed that did not get as far as a batch."""
+        """Messages failed before they got into a batch."""
         self._remember(pending.outcome)
         pending.outcome.fail(error, pending.count)
         self.add(-pending.size, -1)

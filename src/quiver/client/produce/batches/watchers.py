@@ -1,4 +1,4 @@
-"""Those who want to hear of the next change."""
+"""Callbacks for the next change."""
 
 import logging
 import threading
@@ -10,7 +10,7 @@ _logger = logging.getLogger(__name__)
 class Watchers:
     """Each is called once, at the next change after it was added; safe between threads.
 
-    Add first and look at the state afterwards: a change in between then calls the watcher.
+    Add the watcher first, then check the state: a change in between calls the watcher.
     """
 
     __slots__ = ("_mutex", "_waiting")
@@ -24,7 +24,7 @@ class Watchers:
             self._waiting.append(watcher)
 
     def add_until(self, is_reached: Callable[[], bool], watcher: Callable[[], object]) -> Callable[[], None]:
-        """Calls the watcher at the first change after which `is_reached`; the result ends that."""
+        """Calls the watcher at the first change after which `is_reached`; returns a function that stops it."""
         is_over = False
 
         def look() -> None:

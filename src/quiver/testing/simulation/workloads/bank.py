@@ -1,4 +1,4 @@
-"""Transactions over publishes, offsets and acks: all of it counts or nothing, and every request counts once."""
+"""Transactions over publishes, offsets and acks: all of it takes effect or nothing, and every request once."""
 
 import math
 import random

@@ -1,4 +1,4 @@
-"""Topics that several create, grow, describe and delete at once: as if one request came after the other."""
+"""Topics that several clients create, grow, describe and delete concurrently: as if requests came one by one."""
 
 import random
 from collections.abc import Awaitable, Iterator
@@ -48,7 +48,7 @@ class CatalogueWorkload:
         for name in _NAMES:
             events = [event for event in self._history.events if event.details.get("topic") == name]
             if not _is_linearizable(events):
-                yield Violation(f"no order of the requests for topic {name} explains their answers", name)
+                yield Violation(f"no order of the requests for topic {name} explains their responses", name)
 
 
 def _is_linearizable(events: list[Event]) -> bool:

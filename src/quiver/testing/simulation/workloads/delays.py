@@ -92,6 +92,6 @@ class DelayWorkload:
                 yield Violation(f"{value} was delivered {early:.3f} s before its time", value)
 
     def _early_seconds(self, publish: Event, delivery: Event) -> float:
-        """The client's clock, which is right, says when it is due; the broker's, when that time has come."""
+        """The client's clock, which is right, determines when it is due; the broker's clock, when it is delivered."""
         ahead_ms = max(self._clock.ahead_ms(publish.began, delivery.began))
         return float(publish.began + publish.details["delay"] - ahead_ms / 1000 - delivery.began)

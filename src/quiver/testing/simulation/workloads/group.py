@@ -130,7 +130,7 @@ class GroupWorkload:
                 yield Violation(f"{value} at {place} was never read by the group", value)
 
     def _check_owners(self) -> Iterator[Violation]:
-        """Members learn of a generation at different times, so their own words overlap; the broker's may not."""
+        """Members get to know a generation at different times, so their views may overlap; the broker's may not."""
         for event in self._history.of("look"):
             if event.outcome == "ok":
                 held = [place for member in event.result.members for place in member.partitions]
@@ -138,7 +138,7 @@ class GroupWorkload:
                     yield Violation(f"a partition has two owners in generation {event.result.generation}: {held}")
 
     def _check_commits(self) -> Iterator[Violation]:
-        """What was answered or seen is there for everybody who looks afterwards."""
+        """What was returned or seen is visible to everybody afterwards."""
         known: dict[int, list[tuple[float, int]]] = defaultdict(list)
         for event in self._history.of("commit"):
             if event.outcome == "ok":

@@ -20,7 +20,7 @@ class ArchivedPartition(NamedTuple):
     topic: str
     partition: int
     files: tuple[LakeFile, ...]
-    """Of this topic, without those of one that had its name before."""
+    """Files of this topic, without those of one that had its name before."""
     position: int | None
     """Up to where the lake says that it was archived."""
     latest: int
@@ -55,8 +55,8 @@ class FileReport(msgspec.Struct, array_like=True):
 
 
 Counts = Mapping[tuple[int, str], int]
-"""Committed messages of the log by the begin of an interval and their date. No interval reaches over the begin or the
-end of a file."""
+"""Committed messages of the log by the start of an interval and their date. No interval crosses the start or the end
+of a file."""
 
 
 def check_ranges(archived: ArchivedPartition) -> Iterator[Finding]:

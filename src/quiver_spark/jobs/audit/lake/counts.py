@@ -104,7 +104,7 @@ def _rows(header: FrameHeader, frame: OpenFrame | None) -> tuple[_Integers, _Int
 def readable_frames(
     slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool], unknown: list[Span]
 ) -> Iterator[StoredFrame]:
-    """The frames of a slice with messages that count. What is damaged or gone is left out and noted in `unknown`."""
+    """The frames of a slice with messages that count. What is damaged or gone is left out and added to `unknown`."""
     offset = slice_.start
     while offset < slice_.stop:
         try:
@@ -119,13 +119,13 @@ def readable_frames(
 
 
 def after_error(error: QuiverError, slice_: Slice, offset: int) -> int:
-    """Where a slice is read on. A slice from files knows its aborted transactions from its start on only."""
+    """The rest of a slice. A slice from files only knows its aborted transactions from its start on."""
     found = None if slice_.aborted else goes_on_at(error)
     return slice_.stop if found is None else max(offset + 1, found)
 
 
 class FileTask(NamedTuple):
-    """Looks into files of a lake, and counts their rows within some offsets."""
+    """Reads files of a lake, and counts their rows within some offsets."""
 
     root: str
     files: tuple[tuple[LakeFile, Span], ...]

@@ -1,7 +1,7 @@
 """The checks of one range of a log: frames in, findings out. Pure.
 
-A range is what one task reads of a partition. Its report has its first and last frame, so that whoever has the
-reports of all ranges can check across their borders.
+A range is what one task reads of a partition. Its report has its first and last frame, so that the
+driver, which has all reports, can check across their borders.
 """
 
 from collections.abc import Callable

@@ -152,7 +152,8 @@ class _SegmentWalk:
         return frames.next_good(position + ALIGNMENT, standing)
 
     def _check_version(self, position: int) -> None:
-        """UnsupportedVersion for a frame of a later version, unless it is one of ours with its version damaged."""
+        """Raises UnsupportedVersion for a frame of a later version, unless it is one of ours with its version
+        damaged."""
         if position + HEADER_BYTES > self._frames.end:
             return
         start = bytearray(self._frames.bytes_at(position, HEADER_BYTES))
