@@ -29,9 +29,6 @@ MAX_PARAMETERS = 6
 OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
-    "src/quiver/queues/state/keyed/state.py:LaneState.take": "what to take, the lease it goes under, and the time",
-    "src/quiver/queues/state/port.py:GroupState.take": "what to take, the lease it goes under, and the time",
-    "src/quiver/queues/state/unordered/state.py:UnorderedState.take": "what to take, its lease, and the time",
     "src/quiver/records/build.py:build_frame": "the columns of a frame, most of them left out",
     "src/quiver/records/build.py:seal": "the fields that a producer sets in a frame header, most of them left out",
     "src/quiver/storage/journal.py:Journal.open": "where a journal is, how it is kept, and its owner's callbacks",

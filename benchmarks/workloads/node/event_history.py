@@ -145,7 +145,13 @@ async def _jobs(broker: Broker, count: int, parts_of: Callable[[Received], list[
         nonlocal left
         while left > 0:
             jobs = await broker.queues.receive(
-                ReceiveRequest(["jobs"], "workers", consumer=f"w{number}", max_messages=RECEIVED_AT_ONCE, wait_ms=100)
+                ReceiveRequest(
+                    [broker.topic("jobs").id],
+                    "workers",
+                    consumer=f"w{number}",
+                    max_messages=RECEIVED_AT_ONCE,
+                    wait_ms=100,
+                )
             )
             left -= sum(job.run.end - job.run.start for job in jobs)
             parts = [part for job in jobs for part in parts_of(job)]

@@ -206,9 +206,6 @@ class Broker:
     def topic(self, name: str) -> Topic:
         return self._catalogue.topic(name)
 
-    def topic_by_id(self, topic_id: int) -> Topic:
-        return self._catalogue.topic_by_id(topic_id)
-
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""
         return await self._topics.create(name, settings)

@@ -100,8 +100,8 @@ async def _bounds(source: DeadLetterPartition, search: Search) -> Run:
     if after is None:
         return start, end
     if search.newest_first:
-        behind = after.offset if source.number == after.partition else await log.offset_for_time(after.died_at_ms + 1)
-        return start, min(end, behind)
+        bound = after.offset if source.number == after.partition else await log.offset_for_time(after.died_at_ms + 1)
+        return start, min(end, bound)
     ahead = after.offset + 1 if source.number == after.partition else await log.offset_for_time(after.died_at_ms)
     return max(start, ahead), end
 

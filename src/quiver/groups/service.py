@@ -57,7 +57,8 @@ class Groups:
 
     def check_readable(self) -> None:
         """Raises `problem`, if there is one."""
-        self._journaled.check()
+        if self._journaled.problem is not None:
+            raise self._journaled.problem
 
     def group(self, name: str) -> Group:
         """Raises GroupNotFound if there is none."""
@@ -67,17 +68,17 @@ class Groups:
         return group
 
     def find(self, name: str) -> Group | None:
-        self._journaled.check()
+        self.check_readable()
         return self._table.groups.get(name)
 
     def groups(self) -> Mapping[str, Group]:
         """By name."""
-        self._journaled.check()
+        self.check_readable()
         return self._table.groups
 
     def name_of(self, group_id: int) -> str | None:
         """None when there is no such group (any more)."""
-        self._journaled.check()
+        self.check_readable()
         return self._table.names.get(group_id)
 
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:

@@ -32,7 +32,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The pause before the first retry; it doubles with each further one."""
     backoff_max_ms: int = 60_000
     visibility_ms: int = 30_000
-    max_unacked: int = 1_000
+    max_unacked: int = 10_000
     """Messages that a consumer may have leased at a time."""
     starvation_ms: int = 30_000
     """A priority level that was not served for this long comes next."""
@@ -60,7 +60,7 @@ QUEUE_SETTINGS: dict[str, Setting] = {
 
 
 class ReceiveRequest(msgspec.Struct, frozen=True):
-    topics: Sequence[str]
+    topic_ids: Sequence[int]
     group: str
     consumer: str
     """The group's max_unacked is counted per consumer."""
@@ -77,8 +77,8 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
     """Where the group begins if it has no position yet; None: earliest."""
 
     def check(self) -> None:
-        if not 1 <= len(self.topics) <= TOPICS_AT_ONCE:
-            raise InvalidRequest(problem=f"a receive names 1 to {TOPICS_AT_ONCE} topics, not {len(self.topics)}")
+        if not 1 <= len(self.topic_ids) <= TOPICS_AT_ONCE:
+            raise InvalidRequest(problem=f"a receive names 1 to {TOPICS_AT_ONCE} topics, not {len(self.topic_ids)}")
         if not 1 <= self.max_messages <= MESSAGES_AT_ONCE:
             raise InvalidRequest(problem=f"max_messages {self.max_messages} is not between 1 and {MESSAGES_AT_ONCE}")
         if not 0 <= self.wait_ms <= LONGEST_WAIT_MS:

@@ -44,6 +44,10 @@ class LazyRegistry(Generic[T]):
         """Those of a topic that are open, by partition."""
         return self._known.get(topic_id, {})
 
+    def follow(self, topic_id: int) -> Mapping[int, T]:
+        """As `of`, and those that are opened later appear in it, until `withdraw` empties it."""
+        return self._known.setdefault(topic_id, {})
+
     def all(self) -> list[T]:
         """Those that are open."""
         return [value for known in self._known.values() for value in known.values()]
@@ -79,7 +83,10 @@ class LazyRegistry(Generic[T]):
         await asyncio.gather(*opening, return_exceptions=True)
         for place in [place for place in self.problems if place.topic_id == topic_id]:
             del self.problems[place]
-        return list(self._known.pop(topic_id, {}).values())
+        known = self._known.pop(topic_id, {})
+        withdrawn = list(known.values())
+        known.clear()
+        return withdrawn
 
     async def close(self) -> list[T]:
         """Opens nothing more; returns those that are open, to be closed."""

@@ -213,12 +213,12 @@ async def _append_time_ms(partition: Partition, offset: int) -> int | None:
     """Of the message at an offset, or of the next one; None when there is none."""
     try:
         at = max(offset, partition.log.start_offset)
-        piece = await partition.log.read(at, max_bytes=1) if at < partition.committed.high_watermark else None
+        part = await partition.log.read(at, max_bytes=1) if at < partition.committed.high_watermark else None
     except QuiverError:
         return None
-    if piece is None:
+    if part is None:
         return None
     try:
-        return read_stamped_header((await piece.read())[:HEADER_BYTES]).append_time_ms
+        return read_stamped_header((await part.read())[:HEADER_BYTES]).append_time_ms
     finally:
-        piece.release()
+        part.release()

@@ -17,10 +17,9 @@ from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.partition.lease_issuer import DeliveredRun
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.settle import SettleHandler
-from quiver.queues.state.port import Taken
-from quiver.queues.topic.fair_scheduler import ALL_LEVELS
-from quiver.queues.topic.topic_queue import TopicQueue
-from quiver.queues.topic.topic_queues import TopicQueues
+from quiver.queues.state.port import LeaseTerms, Taken
+from quiver.queues.topic.available_partitions import ALL_LEVELS
+from quiver.queues.topic.topic_queues import TopicQueue, TopicQueues
 from quiver.system.pace import Pace
 
 logger = logging.getLogger(__name__)
@@ -37,16 +36,15 @@ class Received(NamedTuple):
 class PartitionLease:
     """What a receive call takes from one partition, under one lease."""
 
-    __slots__ = ("count", "deadline_ms", "lease_id", "partition_queue", "places", "queue", "taken", "visibility_ms")
+    __slots__ = ("count", "partition_queue", "places", "queue", "taken", "terms", "visibility_ms")
 
     def __init__(
-        self, queue: TopicQueue, partition_queue: PartitionQueue, visibility_ms: int, deadline_ms: int
+        self, queue: TopicQueue, partition_queue: PartitionQueue, terms: LeaseTerms, visibility_ms: int
     ) -> None:
         self.queue = queue
         self.partition_queue = partition_queue
-        self.lease_id = partition_queue.issuer.new_lease_id()
+        self.terms = terms
         self.visibility_ms = visibility_ms
-        self.deadline_ms = deadline_ms
         self.count = 0
         """How many messages it has."""
         self.taken: list[Taken] = []
@@ -90,7 +88,8 @@ class ReceiveCall:
         if partition_queue in self.leases:
             return self.leases[partition_queue]
         visibility_ms = self.visibility_ms or queue.settings.visibility_ms
-        return PartitionLease(queue, partition_queue, visibility_ms, now_ms + visibility_ms)
+        terms = LeaseTerms(partition_queue.issuer.new_lease_id(), self.consumer, now_ms + visibility_ms)
+        return PartitionLease(queue, partition_queue, terms, visibility_ms)
 
     def add(self, lease: PartitionLease, taken: Sequence[Taken]) -> int:
         """Returns how many messages were added."""
@@ -230,7 +229,7 @@ class ReceiveHandler:
         try:
             runs = await partition_queue.issuer.deliver(
                 queue.group_id,
-                lease.lease_id,
+                lease.terms.lease,
                 lease.taken,
                 ttl_ms=queue.topic.config.ttl_ms,
                 settings=queue.settings,
@@ -238,7 +237,7 @@ class ReceiveHandler:
             )
             delivered = sum(run.end - run.start for run in runs)
         finally:
-            self._times.note(partition_queue, lease.deadline_ms)
+            self._times.note(partition_queue, lease.terms.deadline_ms)
             if delivered != lease.count:
                 queue.settled(partition_queue.place.partition, frees=True)
         return [Received(queue.topic, lease.visibility_ms, run) for run in runs]

@@ -97,7 +97,7 @@ class Queues:
         if self._is_closed:
             raise ShuttingDown()
         request.check()
-        topics = [self._catalogue.topic(name) for name in dict.fromkeys(request.topics)]
+        topics = [self._catalogue.topic_by_id(topic_id) for topic_id in dict.fromkeys(request.topic_ids)]
         group = await self._groups.queue_group(request.group, request.ordering)
         return await self._receive.receive(request, topics, group)
 

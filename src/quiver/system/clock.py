@@ -23,10 +23,10 @@ class SteadyClock:
     def __init__(self, wall: Clock, *, at_least_ms: int = 0) -> None:
         """It begins at this time or later."""
         self._wall = wall
-        self._start_ms = max(wall.now_ms(), at_least_ms) - _monotonic_ms(wall)
+        self._start_ms = max(wall.now_ms(), at_least_ms) - round(wall.monotonic() * 1000)
 
     def now_ms(self) -> int:
-        return self._start_ms + _monotonic_ms(self._wall)
+        return self._start_ms + round(self._wall.monotonic() * 1000)
 
     def earlier_ms(self) -> int:
         """The earlier of this and the wall clock: what is forgotten by age is old by both."""
@@ -36,13 +36,9 @@ class SteadyClock:
         return self._wall.monotonic()
 
 
-def _monotonic_ms(clock: Clock) -> int:
-    return round(clock.monotonic() * 1000)
-
-
 class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """As it is: a consumer asks for the time with each message."""

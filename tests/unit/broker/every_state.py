@@ -125,7 +125,9 @@ class Running:
 
     async def _work(self, number: int) -> None:
         queues = self.broker.queues
-        found = await queues.receive(ReceiveRequest(["work"], "workers", consumer="c", max_messages=4))
+        found = await queues.receive(
+            ReceiveRequest([self.broker.topic("work").id], "workers", consumer="c", max_messages=4)
+        )
         offsets = [(one, offset) for one in found for offset in range(one.run.start, one.run.end)]
         for (one, offset), action in zip(offsets, (ACK, NACK, REJECT), strict=False):
             run = one.run

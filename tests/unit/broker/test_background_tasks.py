@@ -75,8 +75,12 @@ async def test_maintenance_goes_on_with_the_other_partitions(broker: Broker, mon
 async def test_leases_end_after_an_error_at_the_end_of_one(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     left = fail_once(monkeypatch, PartitionQueue, "expire")
     await broker.publish("jobs", [NewMessage(value=b"x", partition=0)])
-    assert await broker.queues.receive(ReceiveRequest(["jobs"], "g", consumer="dies", visibility_ms=1))
-    again = await broker.queues.receive(ReceiveRequest(["jobs"], "g", consumer="other", wait_ms=SECONDS * 1000))
+    assert await broker.queues.receive(
+        ReceiveRequest([broker.topic("jobs").id], "g", consumer="dies", visibility_ms=1)
+    )
+    again = await broker.queues.receive(
+        ReceiveRequest([broker.topic("jobs").id], "g", consumer="other", wait_ms=SECONDS * 1000)
+    )
     assert (len(again), left) == (1, [])
     assert "task queues" in broker.problems()
 

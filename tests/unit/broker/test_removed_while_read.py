@@ -49,7 +49,7 @@ async def fetch(broker: Broker) -> list[bytes | None]:
 
 
 async def receive(broker: Broker) -> list[bytes | None]:
-    received = await broker.queues.receive(ReceiveRequest(["t"], "g", consumer="c", wait_ms=2_000))
+    received = await broker.queues.receive(ReceiveRequest([broker.topic("t").id], "g", consumer="c", wait_ms=2_000))
     return [value for one in received for value in open_frame(one.run.frame).values()]
 
 

@@ -101,7 +101,7 @@ class Running:
         values: list[bytes | None] = []
         await self.broker.queues.expire_due()
         while received := await self.broker.queues.receive(
-            ReceiveRequest(["work"], "g", consumer="c", max_messages=100)
+            ReceiveRequest([self.broker.topic("work").id], "g", consumer="c", max_messages=100)
         ):
             parts = []
             for one in received:

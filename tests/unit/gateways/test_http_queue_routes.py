@@ -74,14 +74,14 @@ async def test_a_received_message_has_all_its_fields(client, broker, queues):
     }
 
 
-async def test_what_is_asked_of_the_queues(client, queues):
+async def test_what_is_asked_of_the_queues(client, broker, queues):
     assert (await client.post("/topics/orders/receive", json={"group": "g"})).json() == {"messages": []}
-    assert queues.asked == ReceiveRequest(["orders"], "g", "127.0.0.1:123", max_messages=10)
+    assert queues.asked == ReceiveRequest([broker.topic("orders").id], "g", "127.0.0.1:123", max_messages=10)
     body = {"group": "g", "consumer": "me", "max_messages": 99_999, "visibility": "2m", "ordering": "key"}
     queues.responses.set()
     await client.post("/topics/orders/receive", json=body | {"wait": "1h", "priority": "low", "start": "latest"})
     assert queues.asked == ReceiveRequest(
-        ["orders"],
+        [broker.topic("orders").id],
         "g",
         "me",
         max_messages=10_000,

@@ -106,3 +106,14 @@ async def test_once_closed_it_opens_nothing_new() -> None:
     assert await opener.registry.open(1, 0) == "1-0"
     with pytest.raises(ShuttingDown):
         await opener.registry.open(1, 1)
+
+
+async def test_who_follows_a_topic_sees_what_is_opened_later_and_nothing_after_it_is_withdrawn() -> None:
+    registry = Opener().registry
+    followed = registry.follow(1)
+    assert followed == {}
+    await registry.open(1, 0)
+    await registry.open(2, 0)
+    assert followed == {0: "1-0"} == registry.of(1)
+    assert await registry.withdraw(1) == ["1-0"]
+    assert followed == {}

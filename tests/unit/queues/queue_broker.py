@@ -62,7 +62,9 @@ class QueueBroker:
         self, *topics: str, group: str = "g", consumer: str = "c", count: int = 100, **options: Any
     ) -> list[Received]:
         return await self.broker.queues.receive(
-            ReceiveRequest(topics, group, consumer, max_messages=count, **options)
+            ReceiveRequest(
+                [self.broker.topic(name).id for name in topics], group, consumer, max_messages=count, **options
+            )
         )
 
     async def settle(self, received: Sequence[Received], action: int = ACK, **options: Any) -> list[Settlement]:

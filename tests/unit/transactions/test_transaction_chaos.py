@@ -161,7 +161,13 @@ class Run:
         assert worker.now is not None
         visibility_ms = self.chance.choice((500, 600_000, 600_000))
         worker.now.jobs += await self.broker.queues.receive(
-            ReceiveRequest(["jobs"], "workers", consumer=worker.id, max_messages=1, visibility_ms=visibility_ms)
+            ReceiveRequest(
+                [self.broker.topic("jobs").id],
+                "workers",
+                consumer=worker.id,
+                max_messages=1,
+                visibility_ms=visibility_ms,
+            )
         )
 
     async def commit(self, worker: Worker) -> None:
@@ -280,7 +286,7 @@ class Run:
         await self.broker.queues.expire_due()
         found: Counter[int] = Counter()
         while jobs := await self.broker.queues.receive(
-            ReceiveRequest(["jobs"], "workers", consumer="last", max_messages=100)
+            ReceiveRequest([self.broker.topic("jobs").id], "workers", consumer="last", max_messages=100)
         ):
             for job in jobs:
                 run = job.run

@@ -60,7 +60,7 @@ async def look(broker: Broker) -> Seen:
         return [message.value for page in pages for message in page.messages]
 
     await broker.queues.expire_due()
-    jobs = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="after"))
+    jobs = await broker.queues.receive(ReceiveRequest([broker.topic("jobs").id], "workers", consumer="after"))
     place = TopicPartition(broker.topic("in").id, 0)
     committed = broker.streams.group("g").offsets.get(place) if broker.groups.find("g") else None
     return Seen(
@@ -155,7 +155,7 @@ async def run_to_the_end(
         await broker.create_topic(name, {"partitions": PARTITIONS if name == "out" else 1})
     await broker.publish("in", [NewMessage(value=b"in")])
     await broker.publish("jobs", [NewMessage(value=b"job")])
-    [job] = await broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="c"))
+    [job] = await broker.queues.receive(ReceiveRequest([broker.topic("jobs").id], "workers", consumer="c"))
     key = await broker.transactions.init("id")
     copies.mkdir()
     files.copies = copies

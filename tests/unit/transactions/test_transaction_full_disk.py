@@ -29,7 +29,9 @@ async def restart_on_a_full_disk(run: Run) -> None:
 async def test_acks_of_a_decision_are_repeated_until_they_are_written() -> None:
     run = Run(0)
     key = await begun(run)
-    [job] = await run.broker.queues.receive(ReceiveRequest(["jobs"], "workers", consumer="c", max_messages=1))
+    [job] = await run.broker.queues.receive(
+        ReceiveRequest([run.broker.topic("jobs").id], "workers", consumer="c", max_messages=1)
+    )
     lease = job.run
     acks = [LeasedAcks(job.topic.id, 0, lease.group_id, lease.lease_id, [(lease.start, lease.end)])]
 

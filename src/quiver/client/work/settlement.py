@@ -120,24 +120,24 @@ def gather(items: Iterable[AckedJob | Decision]) -> list[Part]:
             part.decisions.append(decision)
             decision.parts_open += 1
 
-    run: HeldRun | None = None
+    source: AckedSource | None = None
     start = end = 0
     for item in items:
         if isinstance(item, Decision):
-            if run is not None:
-                add((run, start, end), _PLAIN_ACK, None)
-                run = None
+            if source is not None:
+                add((source.run, start, end), _PLAIN_ACK, None)
+                source = None
             for span in item.spans:
                 add(span, item, item)
-        elif item.source.run is run and item.offset == end:
+        elif item.source is source and item.offset == end:
             end += 1
         else:
-            if run is not None:
-                add((run, start, end), _PLAIN_ACK, None)
-            run, start = item.source.run, item.offset
+            if source is not None:
+                add((source.run, start, end), _PLAIN_ACK, None)
+            source, start = item.source, item.offset
             end = start + 1
-    if run is not None:
-        add((run, start, end), _PLAIN_ACK, None)
+    if source is not None:
+        add((source.run, start, end), _PLAIN_ACK, None)
     return parts
 
 

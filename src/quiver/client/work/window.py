@@ -1,7 +1,7 @@
 """How many messages a consumer receives ahead. Pure."""
 
 _FIRST = 16
-_MOST = 1_000
+_MOST = 4_000
 _LONG_SECONDS = 1.0
 
 

@@ -22,7 +22,6 @@ from quiver.protocol.packet import Packet, decode_request, encode_packet
 from quiver.protocol.queue_messages import Receive
 from quiver.queues.service import Received as Lease
 from quiver.storage.port import FrameSlice
-from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import Holding
 
 logger = logging.getLogger(__name__)
@@ -47,7 +46,8 @@ class Session:
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waits: OrderedSet[asyncio.Task[None]] = OrderedSet()
+        self._waits: dict[asyncio.Task[None], None] = {}
+        """Of the tasks, those that only wait, in the order in which they began."""
         self._wait_end: QuiverError | None = None
         self._consumer = f"{peer}/{context.counts.connections_total}"
         """The name of consumers that have none."""
@@ -168,12 +168,12 @@ class Session:
         task = self._loop.create_task(self._carry_out(correlation, request))
         self._tasks.add(task)
         if _only_waits(request):
-            self._waits.add(task)
+            self._waits[task] = None
         task.add_done_callback(partial(self._on_task_done, size))
 
     def _on_task_done(self, size: int, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._waits.discard(task)
+        self._waits.pop(task, None)
         self.in_flight -= 1
         self.in_flight_bytes -= size
         self._on_done()

@@ -1,1 +1,1 @@
-"""The delivery journal of a partition: what is written before a receive or an ack is answered."""
+"""The delivery journal of a partition: what is written before the response to a receive or an ack is sent."""

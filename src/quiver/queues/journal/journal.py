@@ -62,8 +62,8 @@ class QueueJournal:
         self.name = name
         """Of the partition."""
         self._number = number
-        self._is_last_stop = is_dead_letter_topic(name.rpartition("-")[0])
-        """Nothing dies into a dead-letter topic's own dead-letter topic."""
+        self.is_dead_letter_partition = is_dead_letter_topic(name.rpartition("-")[0])
+        """Nothing is moved from here to another dead-letter topic; dead letters are sent back, or purged."""
         self.groups: dict[int, QueueGroup] = {}
         self.removed = IntervalSet()
         self.outbox = Outbox()
@@ -83,7 +83,7 @@ class QueueJournal:
         carry: Callable[[Move], Awaitable[None]],
         context: QueueContext,
     ) -> None:
-        """Comes first, and restores everything up to the last record."""
+        """Called first: restores everything up to the last record."""
         lease_clock = self._clock = context.lease_clock
         self._times = ReplayedTimes(lease_clock.now_ms())
         self._journal = await Journal.open(
@@ -109,7 +109,7 @@ class QueueJournal:
     # writing
 
     def put(self, group: QueueGroup, more: Sequence[Event] = (), undo: Callable[[], None] | None = None) -> None:
-        """What the state of a group has left in `events`, and more. With `undo`, that is how it is taken back."""
+        """The `events` of a group's state, and more. `undo` takes the change back if it cannot be written."""
         events, group.state.events = group.state.events, []
         self.changes += 1
         self._recorder.put([*events, *more], undo)
@@ -153,12 +153,12 @@ class QueueJournal:
         if not dead:
             return []
         group.counters.dead += sum(each.end - each.start for each in dead)
-        if self._is_last_stop:
+        if self.is_dead_letter_partition:
             return [Died(group.id, list(dead), [])]
         return begin_moves(group.id, dead, self.outbox, self._number)
 
     def resume(self) -> None:
-        """Goes on with the moves that were open when the broker stopped."""
+        """Continues the moves that were open when the broker stopped."""
         self._relay.submit(list(self.outbox.open.values()))
 
     def carry(self, moves: Sequence[Move]) -> None:

@@ -111,7 +111,7 @@ class Recorder:
 
 
 def _records(changes: Sequence[_Change], written_at: WrittenAt) -> list[bytes]:
-    """In pieces that the journal takes; an event is never divided."""
+    """Split so that each fits into the journal; an event is never split."""
     records: list[bytes] = []
     first = _encoder.encode([written_at])
     gathered: list[bytes] = []

@@ -1,7 +1,7 @@
-"""Times on a journal, brought to the clock of today: no lease and no retry lasts longer than was asked for. Pure.
+"""Times in a journal, adjusted to the present clock: no lease and no retry lasts longer than was asked for. Pure.
 
-What was written while the clock was ahead of now names times that are too late by as much. Whoever wrote them meant
-so long from then on; that is so long from now on.
+Times that were written while the clock was ahead of now are too late by as much. A lease of 30 seconds is to last 30
+seconds, so they are set back by the difference.
 """
 
 import msgspec
@@ -9,7 +9,7 @@ import msgspec
 from quiver.queues.journal.events import Extended, GroupEvent, Leased, Returned
 
 _OVER = 0
-"""A time that was over from the beginning stays so."""
+"""A time that was in the past when it was written stays in the past."""
 
 
 class ReplayedTimes:

@@ -1,6 +1,6 @@
-"""A snapshot of everything a partition's delivery journal is about, in pieces.
+"""A snapshot of everything a partition's delivery journal is about, in chunks.
 
-The outbox comes last: what dies while the pieces are made is then in the outbox at least, and maybe in both places,
+The outbox comes last: what dies while the chunks are made is then in the outbox at least, and maybe in both places,
 but never in neither.
 """
 
@@ -22,7 +22,7 @@ class RemovedChunk(msgspec.Struct, frozen=True, array_like=True, tag=0):
 
 
 class GroupChunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
-    """The pieces of its state follow."""
+    """The chunks of its state follow."""
 
     group: int
     ordering: Ordering

@@ -16,10 +16,10 @@ from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Run, StoredRun
 from quiver.records.build import seal
-from quiver.records.columns import HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
+from quiver.records.columns import EXPIRES_AT, HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
 from quiver.records.expiry import may_be_past, past_rows
 from quiver.records.header import HEADER_BYTES, FrameHeader, stamp, unpack_header
-from quiver.records.read import OpenFrame, open_frame, split_frames
+from quiver.records.read import OpenFrame, check_body, open_frame, split_frames
 
 READ_BYTES = 256 * KIB
 _ROW_BYTES = 16
@@ -33,22 +33,22 @@ _OPENED_ROW_BYTES = 8
 class StoredFrame:
     """A frame as it is stored. Whatever opens a damaged one raises InvalidFrame."""
 
-    __slots__ = ("_deltas", "_opened", "_sizes", "data", "header")
+    __slots__ = ("_deltas", "_is_checked", "_opened", "_sizes", "data", "end", "header", "start")
 
     def __init__(self, header: FrameHeader, data: bytes | memoryview) -> None:
         self.header = header
+        self.start, self.end = header.base_offset, header.next_offset
         self.data = data
+        self._is_checked = False
         self._opened: OpenFrame | None = None
         self._deltas: npt.NDArray[np.int32] | None = None
         self._sizes: npt.NDArray[np.int64] | None = None
 
-    @property
-    def start(self) -> int:
-        return self.header.base_offset
-
-    @property
-    def end(self) -> int:
-        return self.header.next_offset
+    def check(self) -> None:
+        """Called before any of it is delivered: a frame that is delivered whole is not opened."""
+        if not self._is_checked:
+            check_body(self.data, self.header)
+            self._is_checked = True
 
     def opened(self) -> OpenFrame:
         if self._opened is None:
@@ -71,7 +71,7 @@ class StoredFrame:
         base = self.header.base_offset
         return [(base + int(first), base + int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
 
-    def pieces(self, offset: int, *, with_keys: bool) -> list[StoredRun]:
+    def stored_runs(self, offset: int, *, with_keys: bool) -> list[StoredRun]:
         """Its messages from an offset on, for `GroupState.feed`."""
         level = self.header.priority
         found = [(max(start, offset), end) for start, end in self.runs() if end > offset]
@@ -82,7 +82,8 @@ class StoredFrame:
 
     def expired(self, start: int, end: int, now_ms: int, ttl_ms: int | None) -> list[Run]:
         """Which of these messages, without a hole between them, have expired."""
-        if not may_be_past(self.header, now_ms, ttl_ms):
+        never_expire = ttl_ms is None and not self.header.columns & EXPIRES_AT.bit
+        if never_expire or not may_be_past(self.header, now_ms, ttl_ms):
             return []
         past = past_rows(self.opened(), now_ms, ttl_ms)
         if past is None:
@@ -105,10 +106,9 @@ class StoredFrame:
 
     def cut(self, start: int, end: int) -> bytes | memoryview:
         """A stamped frame with just these messages, without a hole between them. One that is whole is as stored."""
-        opened = self.opened()
         if self._is_whole(start, end):
             return self.data
-        header = self.header
+        opened, header = self.opened(), self.header
         row, count = self._row(start), end - start
         layout = layout_for(header.columns)
         columns = [column for column in layout.columns if column is not OFFSET_DELTA]
@@ -184,13 +184,13 @@ class FrameCache:
         if frames := self._following(partition, offset):
             return frames
         compacted = partition.committed.aborted_gone_below
-        piece = await partition.log.read(offset, max_bytes=READ_BYTES)
-        if piece is None:
+        part = await partition.log.read(offset, max_bytes=READ_BYTES)
+        if part is None:
             return ()
         try:
-            data = await piece.read()
+            data = await part.read()
         finally:
-            piece.release()
+            part.release()
         if (
             not self._compacted.setdefault(partition, compacted)
             == compacted

@@ -13,7 +13,7 @@ from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.read_ahead import ReadAhead
 from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
-from quiver.queues.state.port import LEVELS, Run, Taken
+from quiver.queues.state.port import LEVELS, LeaseTerms, Run, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
 
 _ALL_LEVELS = (1 << LEVELS) - 1
@@ -66,8 +66,9 @@ class LeaseIssuer:
         self._journal = journal
         self._clock, self._lease_clock = context.clock, context.lease_clock
         self._lease_ids = lease_ids
-        self._read_ahead = ReadAhead(partition, context.frames, journal.removed)
-        self._response_builder = ResponseBuilder(partition, context.frames, journal.removed, context.clock)
+        removed = journal.removed if journal.is_dead_letter_partition else None
+        self._read_ahead = ReadAhead(partition, context.frames, removed)
+        self._response_builder = ResponseBuilder(partition, context.frames, removed, context.clock)
         self._deadlines: dict[int, int] = {}
         """Of leases that were taken and not delivered yet."""
 
@@ -91,27 +92,17 @@ class LeaseIssuer:
             self._journal.put(group)
         return available
 
-    def take(
-        self, group_id: int, level: int, count: int, *, lease: int, consumer: str, deadline_ms: int
-    ) -> list[Taken]:
+    def take(self, group_id: int, level: int, count: int, terms: LeaseTerms) -> list[Taken]:
         """Leases up to `count` messages of a level, of what was read ahead or is due. Several calls may add to one
         lease; then `deliver` is called with all of it."""
         group = self._journal.groups.get(group_id)
         if group is None:
             return []
-        taken = group.state.take(
-            level,
-            count,
-            lease=lease,
-            consumer=consumer,
-            now_ms=self._lease_clock.now_ms(),
-            deadline_ms=deadline_ms,
-            delivered_ms=self._clock.now_ms(),
-        )
+        taken = group.state.take(level, count, terms, self._lease_clock.now_ms(), self._clock.now_ms())
         if taken:
-            self._deadlines.setdefault(lease, deadline_ms)
+            self._deadlines.setdefault(terms.lease, terms.deadline_ms)
             # At once: the positions in an event cover all that was taken, so events must come in the order of takes.
-            group.state.lease_taken(lease)
+            group.state.lease_taken(terms.lease)
             self._journal.put(group)
         return taken
 

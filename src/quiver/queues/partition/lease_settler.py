@@ -23,7 +23,7 @@ from quiver.system.randomness import Randomness
 
 _RUNS_AT_ONCE = 1_000
 _REASON_LENGTH = 1_000
-"""As much of an error text is kept: it is in the journal and in memory, per run of messages."""
+"""How many characters of an error are kept: it is in the journal and in memory, per run of messages."""
 
 
 class PreparedAcks(NamedTuple):
@@ -63,14 +63,14 @@ class LeaseSettler:
         return settlement
 
     async def _compared(self, group: QueueGroup, refused: Sequence[Refused]) -> list[Refused]:
-        """With what is settled already told apart."""
+        """Split into what is settled already and what is not."""
         settled = await self._settled.among(group, [(each.start, each.end) for each in refused])
         found: list[Refused] = []
         for each in refused:
-            pieces = [(start, end, True) for start, end in settled.within(each.start, each.end)]
-            pieces += ((start, end, False) for start, end in settled.gaps(each.start, each.end))
+            parts = [(start, end, True) for start, end in settled.within(each.start, each.end)]
+            parts += ((start, end, False) for start, end in settled.gaps(each.start, each.end))
             found += (
-                self._named(Refused(start, end, each.error, is_settled)) for start, end, is_settled in sorted(pieces)
+                self._named(Refused(start, end, each.error, is_settled)) for start, end, is_settled in sorted(parts)
             )
         return found
 

@@ -18,9 +18,9 @@ LOOK_AHEAD = 100_000
 
 
 class ReadAhead:
-    """Belongs to a partition. `removed` are offsets that nobody gets any more."""
+    """Belongs to a partition. `removed` are the dead letters that nobody gets any more."""
 
-    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet) -> None:
+    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet | None) -> None:
         self._partition = partition
         self._log = partition.log
         self._frames = frames
@@ -62,7 +62,7 @@ class ReadAhead:
             return short[0] if short else None
         if sum(available) < count and state.position(0) < stable:
             return 0
-        # A lane may hold up what is more urgent than all that is at hand.
+        # A lane may hold up messages that are more urgent than all that are available.
         is_missing = group.ordering == "key" and any(not available[level] for level in short)
         return 0 if is_missing and state.counts().read_ahead < LOOK_AHEAD else None
 
@@ -87,7 +87,7 @@ class ReadAhead:
         stable = [frame for frame in frames or () if frame.start < end]
         if not stable:
             return self._feed(group, level, at, [], max(at, end))
-        return self._feed(group, level, at, self._pieces(group, level, at, stable), stable[-1].end)
+        return self._feed(group, level, at, self._stored_runs(group, level, at, stable), stable[-1].end)
 
     async def _next_frames(self, group: QueueGroup, level: int, at: int) -> Sequence[StoredFrame] | None:
         """Frames from `at` on, or from where the level continues; None when there are none."""
@@ -98,24 +98,24 @@ class ReadAhead:
             at = max(at, found)
         return await self._frames.load(self._partition, at) or None
 
-    def _pieces(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[StoredRun]:
-        pieces: list[StoredRun] = []
+    def _stored_runs(self, group: QueueGroup, level: int, at: int, frames: Sequence[StoredFrame]) -> list[StoredRun]:
+        runs: list[StoredRun] = []
         with_keys = group.ordering == "key"
         for frame in frames:
             if not self._partition.committed.is_visible(frame.header):
                 continue
             if group.is_in_order or frame.header.priority == level:
                 try:
-                    pieces += frame.pieces(at, with_keys=with_keys)
+                    runs += frame.stored_runs(at, with_keys=with_keys)
                 except InvalidFrame as error:
                     self._note_damage(group, max(at, frame.start), frame.end, error)
-        return _without(pieces, self._removed) if len(self._removed) else pieces
+        return runs if self._removed is None else _without(runs, self._removed)
 
-    def _feed(self, group: QueueGroup, level: int, at: int, pieces: list[StoredRun], position: int) -> bool:
+    def _feed(self, group: QueueGroup, level: int, at: int, runs: list[StoredRun], position: int) -> bool:
         state = group.state
         if state.position(level) != at:
             return True  # the group was rewound meanwhile
-        state.feed(level, pieces, position)
+        state.feed(level, runs, position)
         return state.position(level) != at
 
     def _note_damage(self, group: QueueGroup, start: int, end: int, error: Exception) -> None:
@@ -126,10 +126,10 @@ class ReadAhead:
             logger.warning("%s: offsets %d to %d are damaged and skipped: %s", name, start, end - 1, error)
 
 
-def _without(pieces: list[StoredRun], removed: IntervalSet) -> list[StoredRun]:
+def _without(runs: list[StoredRun], removed: IntervalSet) -> list[StoredRun]:
     left: list[StoredRun] = []
-    for piece in pieces:
-        for start, end in removed.gaps(piece.start, piece.end):
-            keys = piece.keys[start - piece.start : end - piece.start] if piece.keys else ()
-            left.append(StoredRun(start, end, piece.level, keys))
+    for run in runs:
+        for start, end in removed.gaps(run.start, run.end):
+            keys = run.keys[start - run.start : end - run.start] if run.keys else ()
+            left.append(StoredRun(start, end, run.level, keys))
     return left

@@ -52,9 +52,9 @@ class BuiltResponse:
 
 
 class ResponseBuilder:
-    """Belongs to a partition."""
+    """Belongs to a partition. `removed` are the dead letters that nobody gets any more."""
 
-    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet, clock: Clock) -> None:
+    def __init__(self, partition: Partition, frames: FrameCache, removed: IntervalSet | None, clock: Clock) -> None:
         self._partition = partition
         self._frames = frames
         self._removed = removed
@@ -83,12 +83,11 @@ class ResponseBuilder:
             return start
         end = min(run.end, frame.end)
         try:
-            frame.opened()
+            frame.check()
+            self._divide(response, run, frame, start, end)
         except (FrameTooLarge, InvalidFrame) as error:
             logger.warning("%s: offsets %d to %d cannot be delivered: %s", self._partition.name, at, end - 1, error)
             response.lost.append((at, end))
-            return end
-        self._divide(response, run, frame, start, end)
         return end
 
     async def _find(self, at: int, end: int) -> tuple[int, StoredFrame | None, bool]:
@@ -124,7 +123,7 @@ class ResponseBuilder:
 
     def _divide_stored(self, response: BuiltResponse, run: Taken, frame: StoredFrame, start: int, end: int) -> None:
         expired = frame.expired(start, end, response.now_ms, response.ttl_ms)
-        removed = list(self._removed.within(start, end)) if len(self._removed) else []
+        removed = [] if self._removed is None else list(self._removed.within(start, end))
         if not expired and not removed:
             response.add(run, frame, start, end)
             return

@@ -37,6 +37,15 @@ class StoredRun(NamedTuple):
     """Of each message; only for groups that are ordered by key."""
 
 
+class LeaseTerms(NamedTuple):
+    """What messages are leased under. Several takes may add to one lease."""
+
+    lease: int
+    consumer: str
+    deadline_ms: int
+    """By the clock of leases."""
+
+
 class Taken(NamedTuple):
     """Leased just now. Runs come in the order of delivery."""
 
@@ -94,37 +103,29 @@ class GroupState(Protocol):
     """Of quiver.queues.journal.events; drained by the shell after every change."""
 
     def position(self, level: int) -> int:
-        """Where the shell reads on for a level. The same for all levels in groups that are read in offset order."""
+        """Where reading continues for a level. The same for all levels in groups that are read in offset order."""
         ...
 
-    def feed(self, level: int, pieces: Sequence[StoredRun], position: int) -> None:
+    def feed(self, level: int, runs: Sequence[StoredRun], position: int) -> None:
         """What the log holds of a level from its position up to the new one, without gaps, in order."""
         ...
 
     def available(self, now_ms: int) -> list[int]:
-        """Per level how many messages `take` could give now, of what was fed; retries that are due included."""
+        """Per level, how many messages `take` could lease now of what was fed, including retries that are due."""
         ...
 
     def take(
-        self,
-        level: int,
-        count: int,
-        *,
-        lease: int,
-        consumer: str,
-        now_ms: int,
-        deadline_ms: int,
-        delivered_ms: int | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         """Leases up to `count` messages of a level, due retries first, then in offset order.
 
-        `delivered_ms` is the time to be shown; all others are those of the clock of leases. Several calls may add to
-        one lease. The event is left by `lease_taken`.
+        `delivered_ms` is the time of delivery by the wall clock; all other times are those of the clock of leases.
+        `lease_taken` adds the event.
         """
         ...
 
     def lease_taken(self, lease: int) -> None:
-        """Leaves the event for what was taken since the last call. A lease may be added to afterwards."""
+        """Adds the event for what was taken since the last call. More may be added to the lease afterwards."""
         ...
 
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement: ...
@@ -138,11 +139,11 @@ class GroupState(Protocol):
     def extend(self, lease: int, runs: Sequence[Run], deadline_ms: int) -> Settlement: ...
 
     def drop(self, lease: int, runs: Sequence[Run], reason: str) -> list[Dead]:
-        """Messages that were just taken turn out to be past their time: dead, and this delivery does not count."""
+        """Messages that were just taken turn out to be expired or gone: dead, and this delivery does not count."""
         ...
 
     def take_back(self, undo: Any) -> None:
-        """Undoes a settlement that could not be journaled, as far as others have not moved on since."""
+        """Undoes a settlement that could not be journaled, except where messages were changed since."""
         ...
 
     def end_leases(self, consumer: str) -> None:
@@ -150,14 +151,14 @@ class GroupState(Protocol):
         ...
 
     def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
-        """Ends leases whose time is over: retried at once, or dead when out of attempts (never with may_die off).
+        """Ends expired leases: the messages are available at once, or dead when out of attempts (if `may_die`).
 
-        Of very many, some: then `next_time_ms` is a later time that has come too, and the shell calls again.
+        If there are very many, some of them: then `next_time_ms` is still in the past, and the shell calls again.
         """
         ...
 
     def next_time_ms(self) -> int | None:
-        """When a lease ends or a retry is due next: then `expire` and `available` may have news."""
+        """When a lease ends or a retry is due next: the time to call `expire` and `available` again."""
         ...
 
     def settle_below(self, offset: int) -> int:
@@ -168,14 +169,14 @@ class GroupState(Protocol):
         """Everything below is settled: the group's committed offset.
 
         With `newest`, a level that is read by itself and was read up to there has nothing below `end`, and does not
-        hold it back. Looks, and changes nothing.
+        hold it back. Changes nothing.
         """
         ...
 
     def settled(self, runs: Sequence[Run], level: int) -> IntervalSet:
-        """Which of these messages, all of one level, are settled. Looks, and changes nothing.
+        """Which of these messages, all of one level, are settled. Changes nothing.
 
-        Costs as much as there are unsettled messages: for settlements that are sent again, not for every one.
+        Costs a step per unsettled message: for settlements that are sent again, not for every one.
         """
         ...
 
@@ -194,9 +195,9 @@ class GroupState(Protocol):
         ...
 
     def snapshot(self) -> Iterator[bytes]:
-        """The state for a snapshot, in pieces of bounded size; changes may happen between them."""
+        """The state for a snapshot, in chunks of bounded size; changes may happen between them."""
         ...
 
-    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
-        """The times in the pieces are too late by so much."""
+    def restore(self, chunks: Sequence[bytes], ahead_ms: int = 0) -> None:
+        """The state from the chunks of a snapshot, whose times are `ahead_ms` too late."""
         ...

@@ -1,4 +1,4 @@
-"""The consumers of a topic and group: how many messages each holds, and when it was heard of. Pure."""
+"""The consumers of a topic and group: how many messages each holds, and when it was last seen. Pure."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -21,7 +21,8 @@ class Consumers:
         self._began_ms = now_ms
         self._noted: dict[int, dict[str, int]] = {}
         self._totals: dict[str, int] = {}
-        self._changed: set[int] = set()
+        self.changed: set[int] = set()
+        """Partitions in which somebody may hold less than is noted."""
         self._seen: dict[str, tuple[int, int]] = {}
         """First and last time, the least recently seen first."""
 
@@ -35,10 +36,6 @@ class Consumers:
         noted = self._noted.setdefault(partition, {})
         noted[consumer] = noted.get(consumer, 0) + count
         self._totals[consumer] = self._totals.get(consumer, 0) + count
-
-    def changed(self, partition: int) -> None:
-        """Somebody may hold less there than is noted."""
-        self._changed.add(partition)
 
     def room(self, consumer: str, *, limit: int, want: int) -> int:
         """How many of `want` the consumer may have now."""
@@ -63,7 +60,7 @@ class Consumers:
             del self._seen[name]
 
     def _recount(self) -> None:
-        for partition in self._changed:
+        for partition in self.changed:
             before, now = self._noted.get(partition, {}), dict(self._held_in(partition))
             for consumer in before.keys() | now.keys():
                 total = self._totals.get(consumer, 0) + now.get(consumer, 0) - before.get(consumer, 0)
@@ -72,4 +69,4 @@ class Consumers:
                 else:
                     self._totals.pop(consumer, None)
             self._noted[partition] = now
-        self._changed.clear()
+        self.changed.clear()

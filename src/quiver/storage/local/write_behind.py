@@ -8,7 +8,6 @@ from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import PartitionOffline
 from quiver.model.limits import MIB
 from quiver.storage.local.free_space import FreeSpace
-from quiver.structures.ordered_set import OrderedSet
 from quiver.system.pace import bounded_gather
 from quiver.system.threads import Threads
 from quiver.telemetry.failures import Failures
@@ -26,7 +25,8 @@ class Flusher:
     def __init__(self, threads: Threads, space: FreeSpace) -> None:
         self._threads = threads
         self._space = space
-        self._dirty: OrderedSet[WriteBehind] = OrderedSet()
+        self._dirty: dict[WriteBehind, None] = {}
+        """In the order in which they have written."""
         self._task = PeriodicTask("flushing", self._round, every_seconds=FLUSH_SECONDS)
 
     @property
@@ -41,11 +41,11 @@ class Flusher:
 
     def needs_flush(self, log: "WriteBehind") -> None:
         """The log has written what is not synced; it will be flushed within a second."""
-        self._dirty.add(log)
+        self._dirty[log] = None
 
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
-        dirty, self._dirty = self._dirty, OrderedSet()
+        dirty, self._dirty = self._dirty, {}
         await bounded_gather(_flush, dirty)
 
     async def _round(self, failures: Failures) -> None:

@@ -16,7 +16,7 @@ from quiver.model.topic import Topic
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.receive import Received
 from quiver.queues.service import Queues
-from quiver.queues.state.port import GroupState
+from quiver.queues.state.port import GroupState, LeaseTerms
 from quiver.streams.member_view import MemberView
 from quiver.streams.poll.sessions import PollSession, PollSessions
 from quiver.streams.service import Streams
@@ -150,7 +150,7 @@ class Poll:
             queue.issuer.new_lease_id(),
             self._queues.lease_clock.now_ms() + settings.visibility_ms,
         )
-        taken = queue.issuer.take(group_id, _LEVEL, limit, lease=lease, consumer=member_id, deadline_ms=deadline_ms)
+        taken = queue.issuer.take(group_id, _LEVEL, limit, LeaseTerms(lease, member_id, deadline_ms))
         self._queues.note_time(queue, deadline_ms)
         given = await queue.issuer.deliver(
             group_id, lease, taken, ttl_ms=topic.config.ttl_ms, settings=settings, max_bytes=max_bytes

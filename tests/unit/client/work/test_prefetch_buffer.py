@@ -124,9 +124,9 @@ def test_the_window_follows_the_consumer():
     window = PrefetchWindow(fixed=None, floor=3)
     for _ in range(20):
         window.grow()
-    assert window.size == 1000
+    assert window.size == 4000
     window.note_wait(0.5)
-    assert window.size == 1000
+    assert window.size == 4000
     for _ in range(20):
         window.note_wait(2.0)
     assert window.size == 3

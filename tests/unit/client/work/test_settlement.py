@@ -1,5 +1,6 @@
 """Decisions gathered into parts: few, complete, and each lease's in their order."""
 
+from functools import cache
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -25,8 +26,14 @@ def run_of(lease: int, start: int = 0) -> HeldRun:
     return HeldRun(received, "jobs", memoryview(frame), 0.0)
 
 
+@cache
+def source_of(run: HeldRun) -> Any:
+    """One for all jobs of a run."""
+    return SimpleNamespace(run=run)
+
+
 def done(run: HeldRun, offset: int) -> Any:
-    return SimpleNamespace(source=SimpleNamespace(run=run), offset=offset)
+    return SimpleNamespace(source=source_of(run), offset=offset)
 
 
 def test_acks_of_neighbours_become_one_range_and_one_part_a_lease():

@@ -5,7 +5,7 @@ import msgspec
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Event, Leased, LeasedRun, Rewound
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Settlement, StoredRun
+from quiver.queues.state.port import LeaseTerms, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 
 GROUP = 3
@@ -32,9 +32,7 @@ class Lanes:
 
     def take_attempts(self, count: int = 100, level: int = 2, now_ms: int = NOW_MS) -> list[tuple[int, int]]:
         self.lease += 1
-        taken = self.state.take(
-            level, count, lease=self.lease, consumer="ann", now_ms=now_ms, deadline_ms=now_ms + 30_000
-        )
+        taken = self.state.take(level, count, LeaseTerms(self.lease, "ann", now_ms + 30_000), now_ms)
         self.state.lease_taken(self.lease)
         return [(offset, run.attempt) for run in taken for offset in range(run.start, run.end)]
 
@@ -105,7 +103,7 @@ def test_when_keys_are_many_messages_come_in_offset_order() -> None:
 
 def test_neighbours_are_leased_as_one_run_whatever_their_keys() -> None:
     lanes = Lanes(b"a", b"b", b"a", None, b"c")
-    [run] = lanes.state.take(2, 10, lease=1, consumer="ann", now_ms=NOW_MS, deadline_ms=NOW_MS + 1)
+    [run] = lanes.state.take(2, 10, LeaseTerms(1, "ann", NOW_MS + 1), NOW_MS)
     assert (run.start, run.end, run.attempt, run.first_delivered_ms, run.last_error) == (0, 5, 1, NOW_MS, "")
     lanes.state.lease_taken(1)
     [event] = lanes.state.events
@@ -281,7 +279,7 @@ def test_two_leases_that_are_filled_at_once_are_written_together() -> None:
     """A position must not go beyond what another lease took and nobody has written."""
     lanes = Lanes(b"a", b"b", b"c")
     for lease in (1, 2):
-        lanes.state.take(2, 1, lease=lease, consumer="ann", now_ms=NOW_MS, deadline_ms=NOW_MS + 1)
+        lanes.state.take(2, 1, LeaseTerms(lease, "ann", NOW_MS + 1), NOW_MS)
     lanes.state.lease_taken(2)
     assert [(event.lease, event.positions) for event in lanes.state.events] == [(1, [2]), (2, [2])]  # type: ignore[attr-defined]
 
@@ -289,7 +287,7 @@ def test_two_leases_that_are_filled_at_once_are_written_together() -> None:
 def test_a_snapshot_does_not_know_of_leases_that_are_on_no_event() -> None:
     lanes = Lanes(b"a", b"b", None, b"b")
     lanes.take(1)
-    lanes.state.take(2, 2, lease=9, consumer="bob", now_ms=NOW_MS, deadline_ms=NOW_MS + 1)
+    lanes.state.take(2, 2, LeaseTerms(9, "bob", NOW_MS + 1), NOW_MS)
     other = Lanes()
     other.state.restore(list(lanes.state.snapshot()))
     assert other.state.position(0) == 1
@@ -303,7 +301,7 @@ def test_a_snapshot_that_is_taken_while_leases_change_ends_where_the_group_was()
     lanes.take(1_200)
     snapshot = lanes.state.snapshot()
     lanes.state.events.clear()
-    pieces = [next(snapshot), next(snapshot)]
+    chunks = [next(snapshot), next(snapshot)]
     lanes.state.ack(1, [(0, 10), (1_100, 1_200)])
     lanes.state.nack(
         1,
@@ -319,7 +317,7 @@ def test_a_snapshot_that_is_taken_while_leases_change_ends_where_the_group_was()
     )
     lanes.take(5)
     other = Lanes()
-    other.state.restore([*pieces, *snapshot])
+    other.state.restore([*chunks, *snapshot])
     for event in lanes.state.events:
         other.state.apply(event)
     assert other.state.counts() == lanes.state.counts()

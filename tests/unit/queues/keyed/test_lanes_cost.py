@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import StoredRun
+from quiver.queues.state.port import LeaseTerms, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 
 NOW_MS = 10_000
@@ -40,7 +40,7 @@ def feed(state: LaneState, keys: list[bytes | None]) -> None:
 
 def take(state: LaneState, count: int, lease: int) -> int:
     deadline_ms = NOW_MS + 30_000
-    taken = state.take(2, count, lease=lease, consumer="ann", now_ms=NOW_MS, deadline_ms=deadline_ms)
+    taken = state.take(2, count, LeaseTerms(lease, "ann", deadline_ms), NOW_MS)
     state.lease_taken(lease)
     state.events.clear()
     return sum(run.end - run.start for run in taken)
@@ -116,7 +116,7 @@ def test_a_group_that_is_forgotten_leaves_nothing() -> None:
     assert grown.bytes < 20_000
 
 
-def test_pieces_of_a_snapshot_are_small_however_much_there_is() -> None:
+def test_chunks_of_a_snapshot_are_small_however_much_there_is() -> None:
     state = LaneState(1, 0)
     feed(state, [b"hot"])
     take(state, 1, 1)
@@ -124,10 +124,10 @@ def test_pieces_of_a_snapshot_are_small_however_much_there_is() -> None:
         feed(state, [b"hot"] * FRAME)
         feed(state, [b"key %d" % number for number in range(turn * FRAME, (turn + 1) * FRAME)])
     assert take(state, 5 * FRAME, 2) == 5 * FRAME
-    pieces = list(state.snapshot())
-    assert max(map(len, pieces)) < 200_000
+    chunks = list(state.snapshot())
+    assert max(map(len, chunks)) < 200_000
     again = LaneState(1, 0)
-    again.restore(pieces)
+    again.restore(chunks)
     assert again.counts().leased == 5 * FRAME + 1
     assert again.position(0) == 1
     again.feed(0, [StoredRun(1, FRAME + 1, 2, [b"hot"] * FRAME)], FRAME + 1)

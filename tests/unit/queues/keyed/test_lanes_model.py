@@ -12,7 +12,7 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.keyed import snapshot as lanes_snapshot
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Dead, Run, Settlement, StoredRun
+from quiver.queues.state.port import Dead, LeaseTerms, Run, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 from unit.queues.keyed.lane_model import DELIVERED, WAITING, LaneModel, Outcome
 
@@ -78,12 +78,12 @@ class Lanes(RuleBasedStateMachine):
         """Feeds from where the state says, and shows it again what it passed before a restart."""
         start = self.state.position(0)
         end = min(self.model.end, start + count)
-        pieces = []
+        runs = []
         for offset in range(start, end):
             message = self.model.log.get(offset)
             if message is not None:
-                pieces.append(StoredRun(offset, offset + 1, message.level, [message.key]))
-        self.state.feed(0, joined(pieces), end)
+                runs.append(StoredRun(offset, offset + 1, message.level, [message.key]))
+        self.state.feed(0, joined(runs), end)
         self.model.feed(end)
 
     # deliveries
@@ -92,9 +92,7 @@ class Lanes(RuleBasedStateMachine):
     def take(self, level: int, count: int, consumer: str, visibility_ms: int) -> None:
         self.last_lease += 1
         deadline_ms = self.now_ms + visibility_ms
-        taken = self.state.take(
-            level, count, lease=self.last_lease, consumer=consumer, now_ms=self.now_ms, deadline_ms=deadline_ms
-        )
+        taken = self.state.take(level, count, LeaseTerms(self.last_lease, consumer, deadline_ms), self.now_ms)
         self.state.lease_taken(self.last_lease)
         self.record()
         found = [
@@ -233,13 +231,13 @@ class Lanes(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6))
     def go_on_with_snapshot(self, count: int) -> None:
         assert self.snapshot is not None
-        place, pieces, rest = self.snapshot
+        place, chunks, rest = self.snapshot
         for _ in range(count):
-            piece = next(rest, None)
-            if piece is None:
-                self.snapshot, self.snapshot = (place, pieces), None
+            chunk = next(rest, None)
+            if chunk is None:
+                self.snapshot, self.snapshot = (place, chunks), None
                 return
-            pieces.append(piece)
+            chunks.append(chunk)
 
     @rule()
     def restart(self) -> None:
@@ -249,8 +247,8 @@ class Lanes(RuleBasedStateMachine):
         self.state = LaneState(GROUP, 0)
         first = 0
         if self.snapshot is not None:
-            first, pieces = self.snapshot
-            self.state.restore(pieces)
+            first, chunks = self.snapshot
+            self.state.restore(chunks)
         for record in self.journal[first:]:
             self.state.apply(_records.decode(record))
         position = self.state.position(0)
@@ -302,19 +300,19 @@ class Lanes(RuleBasedStateMachine):
         self.journal += [msgspec.msgpack.encode(event) for event in events]
 
 
-def joined(pieces: list[StoredRun]) -> list[StoredRun]:
+def joined(runs: list[StoredRun]) -> list[StoredRun]:
     """Neighbours of a level as one, as frames have them."""
     found: list[StoredRun] = []
-    for piece in pieces:
-        if found and found[-1].end == piece.start and found[-1].level == piece.level:
+    for run in runs:
+        if found and found[-1].end == run.start and found[-1].level == run.level:
             last = found.pop()
-            piece = StoredRun(last.start, piece.end, piece.level, [*last.keys, *piece.keys])
-        found.append(piece)
+            run = StoredRun(last.start, run.end, run.level, [*last.keys, *run.keys])
+        found.append(run)
     return found
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lanes_snapshot, "_LANES", 2)
     monkeypatch.setattr(lanes_snapshot, "_OFFSETS", 2)
 

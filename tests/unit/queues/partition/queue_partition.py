@@ -17,7 +17,7 @@ from quiver.queues.journal.moves import MoveSource
 from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.lease_issuer import DeliveredRun, LeaseIds
 from quiver.queues.partition.partition_queue import PartitionQueue
-from quiver.queues.state.port import Settlement
+from quiver.queues.state.port import LeaseTerms, Settlement
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame
@@ -180,7 +180,7 @@ class QueuePartition:
         await self.partition_queue.issuer.read_ahead(group, count=count, levels=1 << level)
         lease = self.partition_queue.issuer.new_lease_id()
         taken = self.partition_queue.issuer.take(
-            group, level, count, lease=lease, consumer=consumer, deadline_ms=self.clock.ms + visibility_ms
+            group, level, count, LeaseTerms(lease, consumer, self.clock.ms + visibility_ms)
         )
         return await self.partition_queue.issuer.deliver(
             group, lease, taken, ttl_ms=ttl_ms, settings=self.settings, max_bytes=max_bytes

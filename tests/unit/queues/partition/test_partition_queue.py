@@ -9,6 +9,7 @@ import pytest
 from quiver.model.errors import DiskFull, LeaseLost
 from quiver.model.queue import QueueSettings
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
+from quiver.queues.state.port import LeaseTerms
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, unpack_header
 from quiver.records.read import open_frame
@@ -302,7 +303,7 @@ async def test_retention_wins_over_unsettled_messages_and_they_are_counted_as_lo
     await jobs.partition_queue.issuer.read_ahead(GROUP, count=15)
     await jobs.partition.log.drop_front(20)
     lease = jobs.partition_queue.issuer.new_lease_id()
-    taken = jobs.partition_queue.issuer.take(GROUP, 2, 12, lease=lease, consumer="ada", deadline_ms=START_MS + 1)
+    taken = jobs.partition_queue.issuer.take(GROUP, 2, 12, LeaseTerms(lease, "ada", START_MS + 1))
     received = await jobs.partition_queue.issuer.deliver(
         GROUP, lease, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1_000_000
     )
@@ -420,8 +421,8 @@ async def test_a_lease_that_was_taken_first_is_on_the_journal_first() -> None:
     await jobs.publish(*numbered(6))
     await jobs.partition_queue.issuer.read_ahead(GROUP, count=6)
     early, late = jobs.partition_queue.issuer.new_lease_id(), jobs.partition_queue.issuer.new_lease_id()
-    jobs.partition_queue.issuer.take(GROUP, 2, 3, lease=early, consumer="ada", deadline_ms=START_MS + 1_000)
-    taken = jobs.partition_queue.issuer.take(GROUP, 2, 3, lease=late, consumer="bob", deadline_ms=START_MS + 1_000)
+    jobs.partition_queue.issuer.take(GROUP, 2, 3, LeaseTerms(early, "ada", START_MS + 1_000))
+    taken = jobs.partition_queue.issuer.take(GROUP, 2, 3, LeaseTerms(late, "bob", START_MS + 1_000))
     await jobs.partition_queue.issuer.deliver(
         GROUP, late, taken, ttl_ms=None, settings=jobs.settings, max_bytes=1 << 20
     )

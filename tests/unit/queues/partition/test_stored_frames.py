@@ -61,9 +61,9 @@ async def append(jobs: QueuePartition, frame: StoredFrame) -> None:
 def test_a_compacted_frame_has_runs() -> None:
     frame = compacted(100)
     assert frame.runs() == [(100, 103), (105, 106), (107, 109), (112, 113)]
-    pieces = frame.pieces(101, with_keys=True)
-    assert pieces[0] == StoredRun(101, 103, 2, [b"k1", b"k2"])
-    assert pieces[2] == StoredRun(107, 109, 2, [b"k7", b"k8"])
+    runs = frame.stored_runs(101, with_keys=True)
+    assert runs[0] == StoredRun(101, 103, 2, [b"k1", b"k2"])
+    assert runs[2] == StoredRun(107, 109, 2, [b"k7", b"k8"])
     cut = open_frame(frame.cut(107, 109))
     assert (list(cut.offsets()), cut.values(), cut.keys()) == ([107, 108], [b"v7", b"v8"], [b"k7", b"k8"])
 
@@ -135,12 +135,17 @@ async def test_a_damaged_header_is_passed_over_and_counted(tmp_path: Path) -> No
     await storage.close()
 
 
-def test_a_frame_whose_body_was_changed_is_not_cut() -> None:
+def test_a_frame_whose_body_was_changed_is_neither_sent_whole_nor_cut() -> None:
     frame = stored(build_frame(numbered(5), timestamp_ms=1))
+    frame.check()
+    assert frame.cut(0, 5) is frame.data
     data = bytearray(frame.data)
     data[-20] ^= 1
+    changed = StoredFrame(frame.header, bytes(data))
     with pytest.raises(InvalidFrame):
-        StoredFrame(frame.header, bytes(data)).cut(1, 2)
+        changed.check()
+    with pytest.raises(InvalidFrame):
+        changed.cut(1, 2)
 
 
 @given(

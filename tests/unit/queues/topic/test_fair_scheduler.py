@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.queues.topic.fair_scheduler import FairScheduler, Pick
+from quiver.queues.topic.available_partitions import FairScheduler, Pick
 
 WEIGHTS = (50, 25, 15, 7, 3)
 

@@ -18,7 +18,7 @@ def test_room_is_what_the_limit_leaves() -> None:
     assert consumers.room("a", limit=10, want=4) == 1
     assert consumers.room("b", limit=10, want=40) == 10
     truth[1] = {"a": 1}
-    consumers.changed(1)
+    consumers.changed.add(1)
     assert consumers.room("a", limit=10, want=100) == 5
     assert consumers.known(0) == {"a": Consumer(0, 0, 5)}
 
@@ -26,13 +26,13 @@ def test_room_is_what_the_limit_leaves() -> None:
 def test_consumers_are_known_while_they_hold_something_or_were_there_lately() -> None:
     truth = {0: {"a": 3}}
     consumers = Consumers(lambda partition: truth[partition], 5)
-    consumers.changed(0)
+    consumers.changed.add(0)
     consumers.seen("b", 1000)
     consumers.seen("b", 2000)
     assert consumers.known(2000) == {"a": Consumer(5, 5, 3), "b": Consumer(1000, 2000, 0)}
     assert set(consumers.known(62_001)) == {"a"}
     truth[0] = {}
-    consumers.changed(0)
+    consumers.changed.add(0)
     assert consumers.known(62_001) == {}
 
 
@@ -60,7 +60,7 @@ def test_it_agrees_with_the_partitions(steps: list[tuple[int, str, int]]) -> Non
             consumers.took(partition, consumer, granted)
         else:
             truth[partition][consumer] = max(0, truth[partition][consumer] + count)
-            consumers.changed(partition)
+            consumers.changed.add(partition)
     totals: Counter[str] = Counter()
     for held in truth.values():
         totals += held

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
-from quiver.queues.state.port import Dead, Settlement, StoredRun
+from quiver.queues.state.port import Dead, LeaseTerms, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import in_flight
 from quiver.queues.state.unordered.state import UnorderedState
@@ -24,7 +24,7 @@ _events = msgspec.msgpack.Decoder(list[Event])
 
 @pytest.fixture(autouse=True, scope="module")
 def _small_blocks() -> Iterator[None]:
-    """So that a few entries make many pieces."""
+    """So that a few entries make many chunks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(in_flight, "_BLOCK", 4)
         yield
@@ -85,13 +85,13 @@ class Machine:
             position = self.chance.randint(
                 self.model.positions[ready_queue], max(self.end, self.model.positions[ready_queue])
             )
-            pieces: list[StoredRun] = []
+            runs: list[StoredRun] = []
             for offset, level in self.model.feed(ready_queue, position):
-                if pieces and pieces[-1].end == offset and pieces[-1].level == level and self.chance.random() < 0.7:
-                    pieces[-1] = pieces[-1]._replace(end=offset + 1)
+                if runs and runs[-1].end == offset and runs[-1].level == level and self.chance.random() < 0.7:
+                    runs[-1] = runs[-1]._replace(end=offset + 1)
                 else:
-                    pieces.append(StoredRun(offset, offset + 1, level))
-            self.state.feed(ready_queue, pieces, position)
+                    runs.append(StoredRun(offset, offset + 1, level))
+            self.state.feed(ready_queue, runs, position)
 
     def do_take(self) -> None:
         self.lease += 1
@@ -101,11 +101,12 @@ class Machine:
             "now_ms": self.now_ms,
             "deadline_ms": self.now_ms + self.chance.randint(1, 60),
         }
+        terms = LeaseTerms(how["lease"], how["consumer"], how["deadline_ms"])
         for _ in range(self.chance.randint(1, 3)):
             ready_queue, count = self.chance.choice(self.ready_queues()), self.chance.randint(1, 15)
             taken = [
                 (offset, run.level, run.attempt, run.first_delivered_ms, run.last_error)
-                for run in self.state.take(ready_queue, count, **how)
+                for run in self.state.take(ready_queue, count, terms, self.now_ms)
                 for offset in range(run.start, run.end)
             ]
             assert taken == self.model.take(ready_queue, count, **how)
@@ -231,13 +232,13 @@ class Machine:
         """A snapshot is made piece by piece, with changes in between."""
         if self.unfinished_snapshot is None:
             self.unfinished_snapshot = (len(self.journal), [], self.state.snapshot())
-        at, pieces, snapshot = self.unfinished_snapshot
+        at, chunks, snapshot = self.unfinished_snapshot
         for _ in range(self.chance.randint(1, 2)):
-            piece = next(snapshot, None)
-            if piece is None:
-                self.snapshot, self.unfinished_snapshot = (at, pieces), None
+            chunk = next(snapshot, None)
+            if chunk is None:
+                self.snapshot, self.unfinished_snapshot = (at, chunks), None
                 return
-            pieces.append(piece)
+            chunks.append(chunk)
 
     do_continue_snapshot_again = do_continue_snapshot
 
@@ -250,8 +251,8 @@ class Machine:
         self.unfinished_snapshot = None
         at = 0
         if self.snapshot is not None and self.chance.random() < 0.8:
-            at, pieces = self.snapshot
-            self.state.restore(pieces)
+            at, chunks = self.snapshot
+            self.state.restore(chunks)
         for record in self.journal[at:]:
             for event in _events.decode(record):
                 self.state.apply(event)

@@ -46,6 +46,7 @@ class AsyncSettler:
         self._state = state
         self.decided = state.decided
         self.clock = broker.clock
+        self.monotonic = broker.clock.monotonic
         self.is_asleep = True
         """The loop does not check `decided` by itself: `wake` must be called."""
         self.is_closed = False
@@ -69,13 +70,18 @@ class AsyncSettler:
         """With ordering by key, decisions are settled strictly in order: one request at a time."""
         return 1 if self._state.is_ordered else _MAX_IN_FLIGHT
 
+    def wake_soon(self) -> None:
+        """Wakes the loop once: who decides something before it has woken up need not wake it again."""
+        self.is_asleep = False  # first: the loop may be back asleep when the signal comes, and then sets it again
+        self.wake()
+
     def decide(self, decision: Decision) -> None:
         """Adds a decision to be sent soon, without waiting for the response. A forked child decides nothing."""
         if self._broker.is_forked:
             return
         self._append(decision)
         if self.is_asleep:
-            self.wake()
+            self.wake_soon()
 
     async def settle(self, decision: Decision) -> int | None:
         """Sends a decision with everything that was decided before it, waits for the response, and raises a refusal.
@@ -88,7 +94,7 @@ class AsyncSettler:
         self._append(decision)
         await self.pump(is_urgent=True)
         if self.decided and self.is_asleep:
-            self.wake()
+            self.wake_soon()
         try:
             await waiter.wait(self._broker.timeout)
         except TimeoutError:
@@ -282,7 +288,7 @@ class AsyncSettler:
             for part in request.parts:
                 self._refuse_all(part, error)
         if self.is_asleep:
-            self.wake()
+            self.wake_soon()
 
     def _send_again(self, request: SettleRequest) -> None:
         """The broker could not do it now."""
@@ -290,7 +296,7 @@ class AsyncSettler:
             self._returned.append(request)
             self._back_off()
         if self.is_asleep:
-            self.wake()
+            self.wake_soon()
 
     def _back_off(self) -> float:
         wait = self._backoff.next_seconds()

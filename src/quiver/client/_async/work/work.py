@@ -26,7 +26,7 @@ from quiver.protocol.group_messages import DescribeGroup, GroupDescription
 
 _logger = logging.getLogger("quiver.client")
 
-_SLICE_JOBS = 256
+_SLICE_JOBS = 1_024
 """Jobs handed out in a row before acks are sent and new messages are received."""
 _LOOK_SECONDS = 5.0
 _LAST_SECONDS = 5.0

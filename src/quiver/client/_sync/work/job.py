@@ -109,16 +109,17 @@ class Job(Message, gc=False, eq=False):
         if self.state:
             self._leave_enlisted()
             return isinstance(error, Reject)
-        source = self.source
-        run, settler = source.run, source.settler
         if error is None:
-            if settler.may_be_expired(run):
+            settler, run = self.source.settler, self.source.run
+            # Without a call in between: this runs for every message, and the lease is nearly always known to hold.
+            is_held = settler.monotonic() < run.expires_at and run.lost is None and not settler.is_closed
+            if not is_held and settler.may_be_expired(run):
                 self.ack()
                 return False
             self.state = DECIDED
             settler.decided.append(self)
             if settler.is_asleep:
-                settler.wake()
+                settler.wake_soon()
             return False
         self.leave(error)
         return isinstance(error, Reject)

@@ -47,6 +47,7 @@ class Settler:
         self._state = state
         self.decided = state.decided
         self.clock = broker.clock
+        self.monotonic = broker.clock.monotonic
         self.is_asleep = True
         """The loop does not check `decided` by itself: `wake` must be called."""
         self.is_closed = False
@@ -70,13 +71,18 @@ class Settler:
         """With ordering by key, decisions are settled strictly in order: one request at a time."""
         return 1 if self._state.is_ordered else _MAX_IN_FLIGHT
 
+    def wake_soon(self) -> None:
+        """Wakes the loop once: who decides something before it has woken up need not wake it again."""
+        self.is_asleep = False  # first: the loop may be back asleep when the signal comes, and then sets it again
+        self.wake()
+
     def decide(self, decision: Decision) -> None:
         """Adds a decision to be sent soon, without waiting for the response. A forked child decides nothing."""
         if self._broker.is_forked:
             return
         self._append(decision)
         if self.is_asleep:
-            self.wake()
+            self.wake_soon()
 
     def settle(self, decision: Decision) -> int | None:
         """Sends a decision with everything that was decided before it, waits for the response, and raises a refusal.
@@ -89,7 +95,7 @@ class Settler:
         self._append(decision)
         self.pump(is_urgent=True)
         if self.decided and self.is_asleep:
-            self.wake()
+            self.wake_soon()
         try:
             waiter.wait(self._broker.timeout)
         except TimeoutError:
@@ -283,7 +289,7 @@ class Settler:
             for part in request.parts:
                 self._refuse_all(part, error)
         if self.is_asleep:
-            self.wake()
+            self.wake_soon()
 
     def _send_again(self, request: SettleRequest) -> None:
         """The broker could not do it now."""
@@ -291,7 +297,7 @@ class Settler:
             self._returned.append(request)
             self._back_off()
         if self.is_asleep:
-            self.wake()
+            self.wake_soon()
 
     def _back_off(self) -> float:
         wait = self._backoff.next_seconds()

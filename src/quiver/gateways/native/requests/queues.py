@@ -30,7 +30,7 @@ _ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 async def receive(broker: Broker, request: Receive, connection: str) -> list[Lease]:
     """The leases that the request gets; `connection` names a consumer that has no name."""
     wanted = ReceiveRequest(
-        [broker.topic_by_id(topic_id).name for topic_id in request.topic_ids],
+        request.topic_ids,
         request.group,
         request.consumer or connection,
         request.max_messages,

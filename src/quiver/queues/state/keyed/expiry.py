@@ -1,4 +1,4 @@
-"""How leases end without a word of their holder, and how messages are settled from outside. Pure."""
+"""Leases that expire or are ended, and messages that are settled by offset and not by their lease. Pure."""
 
 from collections.abc import Iterator
 from heapq import heappop
@@ -23,7 +23,7 @@ class Ended(NamedTuple):
 
 
 def expire(table: LaneTable, now_ms: int, max_attempts: int | None) -> Iterator[Ended]:
-    """Ends what is over by now, some thousands of messages at the most. Without a limit of attempts nothing dies."""
+    """Ends leases that have expired, some thousands of messages at most. Without `max_attempts` nothing dies."""
     done = 0
     while done < _EXPIRE_AT_ONCE and table.timers and table.timers[0][0] <= now_ms:
         time_ms, id = heappop(table.timers)
@@ -41,7 +41,7 @@ def expire(table: LaneTable, now_ms: int, max_attempts: int | None) -> Iterator[
 
 
 def end_leases(table: LaneTable, consumer: str) -> Iterator[Ended]:
-    """Ends all that a consumer holds, as if its time had come long ago."""
+    """Ends all leases of a consumer, as if they had expired long ago."""
     for lease in [lease for lease in table.leases.values() if lease.consumer == consumer]:
         ended = Ended(lease.id, [], LEASE_EXPIRED, [])
         for lane in _held_lanes(lease):
@@ -52,7 +52,7 @@ def end_leases(table: LaneTable, consumer: str) -> Iterator[Ended]:
 
 
 def settle_below(table: LaneTable, offset: int) -> int:
-    """Takes out whatever is below; returns how many messages that were."""
+    """Removes everything below; returns how many messages that were."""
     gone = 0
     while (lane := table.unsettled.first) is not None and table.unsettled.lowest < offset:
         gone += _settle_lane(table, lane, offset)
@@ -76,7 +76,7 @@ def _held_lanes(lease: Lease) -> list[Lane]:
 
 
 def _end(table: LaneTable, lane: Lane, lease: Lease, ended: Ended, max_attempts: int | None) -> int:
-    """The lane can be had again; its first message has had its attempt. Without a key all of them are first."""
+    """The lane becomes available again. The delivery of its first message counts; without a key, that of all."""
     head = lane.head
     assert head is not None, "the lane is held"
     counted = head if lane.key is None else table.alone(head, head.start, head.start + 1)
@@ -105,7 +105,7 @@ def _dead(part: LeasedRange) -> Dead:
 
 
 def _settle_lane(table: LaneTable, lane: Lane, offset: int) -> int:
-    """Of what was delivered."""
+    """Removes what was delivered."""
     gone, state = 0, lane.state
     table.unlist(lane)
     while lane.head is not None and lane.head.start < offset:

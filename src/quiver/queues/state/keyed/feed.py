@@ -1,4 +1,4 @@
-"""Messages that were read from the log find their lanes. Pure."""
+"""Puts messages that were read from the log into their lanes. Pure."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from quiver.queues.state.keyed.lane_table import LaneTable
 
 
 def feed(table: LaneTable, start: int, level: int, keys: Sequence[bytes | None]) -> None:
-    """Messages at consecutive offsets, behind all that were fed before. This is the loop over single messages."""
+    """Messages at consecutive offsets, after all that were fed before. This is the loop over single messages."""
     lanes, available, ready = table.lanes, table.available, table.ready[level]
     for offset, key in enumerate(keys, start):
         if key is None:

@@ -9,7 +9,7 @@ import msgspec
 from quiver.queues.journal.events import LeasedRun
 
 READY, HELD, PAUSED, DUE = 0, 1, 2, 3
-"""What a lane's first message does: it was never delivered, is leased, waits for its time, or can be had again."""
+"""What a lane's first message does: it was never delivered, is leased, waits until it is due, or is due again."""
 
 NOTHING = -1
 LEVEL_BITS = 3
@@ -39,7 +39,7 @@ class LeasedRange(msgspec.Struct, eq=False, gc=False):
     is_expired: bool = False
     """The lease expired, and that was counted as an attempt."""
     is_unwritten: bool = False
-    """Delivered for the first time, and on no event yet."""
+    """Delivered for the first time, and in no event yet."""
     next: "LeasedRange | None" = None
 
     @property
@@ -47,7 +47,7 @@ class LeasedRange(msgspec.Struct, eq=False, gc=False):
         return self.start + self.count
 
     def split(self, at: int) -> "LeasedRange":
-        """Cuts the messages from `at` on off; they follow as a range of their own, which is returned."""
+        """Splits off the messages from `at` on; returns them as a range of their own, which follows this one."""
         rest = LeasedRange(
             at, self.end - at, self.level, self.attempts, self.first_ms, self.lane, self.error, self.lease
         )
@@ -62,8 +62,8 @@ class LeasedRange(msgspec.Struct, eq=False, gc=False):
 class Lane(msgspec.Struct, eq=False, gc=False):
     """The unsettled messages of a key in order: those that were delivered, then those that wait.
 
-    Messages without a key have no order: once delivered, each run of them is a lane of its own, with nothing behind.
-    Of the delivered ones the first may be leased, all by one lease, and those behind them were given back.
+    Messages without a key have no order: once delivered, each run of them is a lane of its own, and nothing
+    follows in it. Of the delivered ones, the first may be leased, all by one lease; those after them were given back.
     """
 
     key: bytes | None
@@ -76,11 +76,11 @@ class Lane(msgspec.Struct, eq=False, gc=False):
     """How many waiting messages have the level of the first one before another level comes."""
     state: int = READY
     offered: int = 0
-    """What it adds to the messages that can be had."""
+    """How many of its messages are counted as available."""
     head: LeasedRange | None = None
     deadline_ms: int = 0
     time_ms: int = 0
-    """When a lane that is paused or due can be had again."""
+    """When a lane that is paused is due, or since when it is due."""
 
     @property
     def lease(self) -> "Lease | None":
@@ -98,7 +98,7 @@ class Lane(msgspec.Struct, eq=False, gc=False):
         return 1 + len(self.more) - self.at
 
     def wait(self, place: int) -> None:
-        """One more message behind all others."""
+        """Adds a message after all others."""
         if self.front == NOTHING:
             self.front, self.lead = place, 1
             return
@@ -109,13 +109,13 @@ class Lane(msgspec.Struct, eq=False, gc=False):
         self.more.append(place)
 
     def offset_at(self, number: int) -> int:
-        """Of the messages that wait, the offset of that one."""
+        """The offset of the message with this number among those that wait."""
         if not number or self.more is None:
             return self.front_offset
         return self.more[self.at + number - 1] >> LEVEL_BITS
 
     def take_waiting(self, count: int) -> list[int]:
-        """The first ones that wait, at most `lead` of them, as `front` shows them."""
+        """Removes and returns the first ones that wait, at most `lead` of them, in the form of `front`."""
         more, at = self.more, self.at
         if more is None:
             taken, self.front, self.lead = [self.front], NOTHING, 0
@@ -149,14 +149,14 @@ class Lane(msgspec.Struct, eq=False, gc=False):
         return found
 
     def unlink(self, part: LeasedRange) -> None:
-        """Takes a range out. It leads nowhere then: a long row of them would be freed one inside the other."""
+        """Removes a range. Its `next` is cleared: a long chain of ranges would be freed recursively."""
         if part is self.head:
             self.head = part.next
         else:
             before = self.head
             while before is not None and before.next is not part:
                 before = before.next
-            assert before is not None, "the stretch is in its lane"
+            assert before is not None, "the range is in its lane"
             before.next = part.next
         part.next = None
 
@@ -176,21 +176,21 @@ class Lease(msgspec.Struct, eq=False):
     id: int
     consumer: str
     deadline_ms: int = 0
-    """Of what is on no event yet."""
+    """Of what is in no event yet."""
     ranges: list[LeasedRange] = []
-    """By offset. Some may have left: a range says itself which lease it is in."""
+    """By offset. Some may have left the lease: `LeasedRange.lease` says which one a range is in."""
     open_count: int = 0
     """Messages that are in the lease, also when it has expired."""
     timer_ms: int = 0
     """When its deadlines are looked at next; 0: not at all."""
     taken: list[LeasedRun] = []
-    """What is on no event yet."""
+    """What is in no event yet."""
 
     def add(self, part: LeasedRange) -> None:
         insort_right(self.ranges, part, key=_start)
 
     def find(self, offset: int, after: int) -> int:
-        """The place of the first stretch that reaches beyond an offset. `after` is a guess: one just before it."""
+        """The index of the first range that ends after an offset. `after` is a guess: the index just before it."""
         ranges = self.ranges
         place = after + 1
         if not (place < len(ranges) and ranges[place].start == offset and ranges[place].lease is self):

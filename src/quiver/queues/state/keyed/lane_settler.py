@@ -41,11 +41,11 @@ class LaneSettler:
         self.done: list[Run] = []
         self.returned: list[ReturnedRun] = []
         self.followers: list[ReturnedRun] = []
-        """Given back because nothing overtakes the others."""
+        """Given back only because messages before them were."""
         self.dead: list[Dead] = []
         self.until_ms: int | None = None
         self._due: dict[int, int] = {}
-        """By attempts: one number for all that have it."""
+        """By attempts: the same time for all messages with as many."""
 
     def settlement(self) -> Settlement:
         return Settlement(self._refused, merged_dead(self.dead), self.until_ms, self._saved)
@@ -78,7 +78,7 @@ class LaneSettler:
     def nack(self, policy: RetryPolicy) -> None:
         for start, end, part in self._parts():
             first = self._claim(part, start, end if part.lane.key is None else start + 1)
-            self._give_back([first, *self._behind(first)], policy)
+            self._give_back([first, *self._after(first)], policy)
 
     # the steps
 
@@ -119,7 +119,7 @@ class LaneSettler:
         self._refused.append(Refused(start, end, error))
 
     def _claim(self, part: LeasedRange, start: int, end: int) -> LeasedRange:
-        """Just these messages, in a lane that is held: by a lease that has expired, if need be, once more."""
+        """Just these messages, in a lane that is held; a lease that has expired holds it again."""
         table, lane = self._table, part.lane
         if lane.key is None and lane.state != HELD:
             table.unlist(lane)
@@ -139,8 +139,8 @@ class LaneSettler:
         self.done.append((start, end))
         return part
 
-    def _behind(self, first: LeasedRange) -> list[LeasedRange]:
-        """What the lease has of the lane behind an part."""
+    def _after(self, first: LeasedRange) -> list[LeasedRange]:
+        """The ranges of the lease in the lane after a range."""
         found, part = [], first.next
         while part is not None and part.lease is self._lease:
             found.append(part)
@@ -148,7 +148,7 @@ class LaneSettler:
         return found
 
     def _give_back(self, ranges: list[LeasedRange], policy: RetryPolicy) -> None:
-        """The first one as asked for; the others only because nothing overtakes it."""
+        """The first one as asked for; the others only because they must not overtake it."""
         first, *others = ranges
         lane = first.lane
         self._save(lane, ranges)
@@ -185,8 +185,8 @@ def _lost(start: int, end: int) -> LeaseLost:
 def take_back(saved: Saved) -> None:
     """Undoes what a settlement did to a lane.
 
-    Somebody else may have the key by now. When that is the same messages, they keep them. When messages are missing,
-    they come first again, and what the other lease has of the key is nobody's until then: as after a restart.
+    Another consumer may have the key by now. If it has the same messages, it keeps them. If some are missing, they
+    come first again, and what the other lease has of the key is given back: as after a restart.
     """
     table, lease = saved.table, saved.lease
     if not saved.ranges:

@@ -1,4 +1,4 @@
-"""All lanes of a group in one partition: which can be had, which are held, and how many messages each way. Pure.
+"""All lanes of a group in one partition: which are available, which are held, and how many messages of each. Pure.
 
 A lane changes its place in steps: `withdraw` it, change it, `offer` it. What was delivered changes hands through
 `hold`, `expired`, `resume`, `give_back` and `remove`, which keep the counts.
@@ -49,15 +49,15 @@ class LaneTable:
         self.unsettled = LaneIndex()
         """By first delivered message."""
         self.timers: list[tuple[int, int]] = []
-        """When, and which lease."""
+        """Times, and the ids of leases."""
         self.trailing: dict[Lane, None] = {}
-        """Lanes that may have messages which were given back only because of others before them."""
+        """Lanes that may have messages which were given back only because earlier ones were."""
         self._pauses = OrderedPairs()
-        """When, and the first offset of the lane."""
+        """Times, and the first offsets of lanes."""
         self._due = [OrderedPairs() for _ in range(LEVELS)]
 
     def __del__(self) -> None:
-        """Lanes and what is in them point at each other, and the garbage collector does not see it."""
+        """Cuts the references between lanes and their ranges, which the garbage collector does not track."""
         for lane in chain(self.lanes.values(), self.loose):
             for part in lane.ranges():
                 part.next = None
@@ -68,7 +68,7 @@ class LaneTable:
     # lanes
 
     def offer(self, lane: Lane) -> None:
-        """Puts a lane where its first message belongs."""
+        """Lists a lane by the state of its first message."""
         head = lane.head
         if head is not None:
             if head.lease is None:
@@ -89,12 +89,12 @@ class LaneTable:
             del self.lanes[lane.key]
 
     def withdraw(self, lane: Lane) -> None:
-        """Nothing of a lane can be had until it is offered again. One that was ready is to be blocked then."""
+        """Nothing of a lane is available until it is offered again. One that was ready must be blocked then."""
         self.unlist(lane)
         lane.state = HELD
 
     def unlist(self, lane: Lane) -> None:
-        """Comes before a change of what a lane has first."""
+        """Called before the first message of a lane changes."""
         head, level = lane.head, lane.front & LEVEL_MASK
         if head is not None:
             level = head.level
@@ -118,7 +118,7 @@ class LaneTable:
         self._pauses.add(until_ms, lane.head.start)
 
     def wake(self, now_ms: int) -> None:
-        """What has waited for a time that has come can be had: some thousands of lanes in one go."""
+        """Makes lanes that are due now available, some thousands at a time."""
         if not len(self._pauses):
             return
         for time_ms, start in self._pauses.starting_at(LOWEST, LOWEST, _WAKE_AT_ONCE):
@@ -136,7 +136,7 @@ class LaneTable:
         return first[0][0] if first else None
 
     def take_due(self, level: int) -> tuple[Lane, int] | None:
-        """The lane that waits longest for being delivered again, and how many of its messages can be."""
+        """The lane that has been due longest, and how many of its messages are."""
         first = self._due[level].starting_at(LOWEST, LOWEST, 1)
         if not first:
             return None
@@ -152,36 +152,36 @@ class LaneTable:
         return min((front for front in fronts if front != NOTHING), default=position)
 
     def unsettled_ranges(self) -> Iterator[Run]:
-        """Everything that was read and is not settled, in no order."""
+        """Everything that was read and is not settled, in any order."""
         for lane in chain(self.lanes.values(), self.loose):
             yield from ((part.start, part.end) for part in lane.ranges())
             yield from ((place >> LEVEL_BITS, (place >> LEVEL_BITS) + 1) for place in lane.waiting())
         yield from chain.from_iterable(self.unkeyed)
 
     def blocked_keys(self, limit: int) -> list[tuple[bytes, int]]:
-        """Keys with messages behind one that cannot be had now, and how many; most first.
+        """Keys whose messages wait for an earlier one that is leased or paused, and how many; most first.
 
         When there are very many, they are the largest of those that have waited longest.
         """
         stuck = chain(islice(self.blocked, _LOOK_AT), islice(self.trailing, _LOOK_AT))
-        counts = {lane.key: _waiting_behind(lane) for lane in stuck if lane.key is not None}
+        counts = {lane.key: _waiting_after(lane) for lane in stuck if lane.key is not None}
         return nlargest(limit, ((key, count) for key, count in counts.items() if count), key=lambda pair: pair[1])
 
     # what was delivered
 
     def hold(self, part: LeasedRange, lease: Lease) -> None:
-        """Leases what nobody has."""
+        """Leases a range that is in no lease."""
         part.lease, part.due_ms, part.is_expired = lease, 0, False
         lease.open_count += part.count
         self._count_held(part, lease, part.count)
 
     def expired(self, part: LeasedRange, lease: Lease) -> None:
-        """The lease is over, but nobody else has it yet."""
+        """The lease has expired, and no other consumer got the messages yet."""
         self._count_held(part, lease, -part.count)
         self.retrying += part.count
 
     def resume(self, lane: Lane, lease: Lease) -> None:
-        """The holder of an expired lease is heard of after all: the lane is held again."""
+        """The holder of an expired lease settles or extends after all: the lane is held again."""
         if lane.state == HELD:
             return
         self.withdraw(lane)
@@ -206,7 +206,7 @@ class LaneTable:
             self.trailing[part.lane] = None
 
     def leave(self, part: LeasedRange) -> None:
-        """Takes it out of the lease it is in, if any."""
+        """Removes a range from the lease it is in, if any."""
         lease = part.lease
         if lease is not None:
             lease.open_count -= part.count
@@ -216,7 +216,7 @@ class LaneTable:
             part.lease = None
 
     def remove(self, part: LeasedRange) -> None:
-        """Settles it. Its lane is to be offered again if its first message is not held."""
+        """Settles a range. Its lane must be offered again if its first message is not held."""
         lane = part.lane
         if part.lease is not None and lane.state == HELD:
             self._count_held(part, part.lease, -part.count)
@@ -226,7 +226,7 @@ class LaneTable:
         self._unlink(part)
 
     def insert(self, part: LeasedRange) -> None:
-        """Puts it in its place in its lane; the caller counts it."""
+        """Puts a range into its lane, by offset; the caller counts it."""
         lane, before = part.lane, part.lane.head
         if before is None or part.start < before.start:
             if before is not None:
@@ -239,7 +239,7 @@ class LaneTable:
         part.next, before.next = before.next, part
 
     def alone(self, part: LeasedRange, start: int, end: int) -> LeasedRange:
-        """Just these messages as a stretch; without a key, in a lane of its own."""
+        """Just these messages as a range; without a key, in a lane of its own."""
         if start > part.start:
             part = part.split(start)
         if end < part.end:
@@ -264,20 +264,20 @@ class LaneTable:
     # leases
 
     def watch(self, lease: Lease, deadline_ms: int) -> None:
-        """The deadlines of a lease are looked at then, if not before."""
+        """The deadlines of a lease are checked at that time, or earlier."""
         if not lease.timer_ms or deadline_ms < lease.timer_ms:
             lease.timer_ms = deadline_ms
             heappush(self.timers, (deadline_ms, lease.id))
 
     def next_deadline_ms(self) -> int | None:
-        """When a lease may be over, or earlier."""
+        """When a lease may have expired, or earlier."""
         timers = self.timers
         while timers and ((lease := self.leases.get(timers[0][1])) is None or lease.timer_ms != timers[0][0]):
             heappop(timers)
         return timers[0][0] if timers else None
 
     def written(self, lease: Lease) -> None:
-        """All of a lease is on an event now."""
+        """All of a lease is in an event now."""
         lease.taken = []
         for part in lease.ranges:
             part.is_unwritten = False
@@ -293,8 +293,8 @@ class LaneTable:
             del self.held[lease.consumer]
 
 
-def _waiting_behind(lane: Lane) -> int:
-    """Messages behind those that are leased, or behind the one that waits for its time."""
+def _waiting_after(lane: Lane) -> int:
+    """Messages after those that are leased, or after the one that is not due yet."""
     if lane.state == HELD:
         return lane.waiting_count + sum(part.count for part in lane.ranges() if part.lease is None)
     if lane.state == PAUSED:
@@ -303,7 +303,7 @@ def _waiting_behind(lane: Lane) -> int:
 
 
 def _due_count(lane: Lane, now_ms: int) -> tuple[int, int]:
-    """The level of a lane, and how many of its messages follow each other in it that can be had again."""
+    """The level of a lane that is due, and how many of its first messages have it and are due too."""
     part = lane.head
     assert part is not None, "it was delivered"
     level, count = part.level, 0

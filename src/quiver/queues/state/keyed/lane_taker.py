@@ -10,15 +10,16 @@ from quiver.queues.state.port import Run, Taken
 from quiver.structures.offset_ranges import merged, ranges_of
 
 _SPARE_LANES = 2
-"""So many lanes for each message that is wanted are enough for everybody."""
+"""With this many lanes per wanted message, enough is left for other consumers."""
 _start = attrgetter("start")
 
 
 class LaneTaker:
-    """One call.
+    """One call of `take`.
 
     Messages in offset order make few runs, which costs least; but they would take a little of every key, and leave
-    nothing to others. So when keys are few, one after the other gives its messages of the level as far as they go.
+    no key to other consumers. So when keys are few, they are taken one after the other, each with all its messages of
+    the level.
     """
 
     __slots__ = ("_deadline_ms", "_delivered_ms", "_lease", "_table")
@@ -55,8 +56,8 @@ class LaneTaker:
         return taken
 
     def _lease_again(self, lane: Lane, count: int) -> list[LeasedRange]:
-        """The lane's first messages; those behind them that an expired lease had are nobody's now, and wait for them
-        if they have a key."""
+        """Leases the lane's first messages again. Those after them leave the expired lease; with a key, they wait
+        for the first ones."""
         leased, part = [], lane.head
         while part is not None:
             following = part.next

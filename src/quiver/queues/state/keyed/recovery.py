@@ -1,7 +1,7 @@
-"""Lanes at start-up: what a snapshot and the events behind it say of every unsettled message. Pure.
+"""Lanes at start-up: what a snapshot and the events after it say of every unsettled message. Pure.
 
-A snapshot may be ahead of the first events behind it. Every event says what its messages are like afterwards, so
-going through all of them ends where the group was.
+A snapshot may be ahead of the first events after it. Every event says what its messages are like afterwards, so
+applying all of them restores the state of the group.
 """
 
 from collections.abc import Iterable
@@ -41,11 +41,11 @@ class LaneRecovery:
         self.begin(start)
 
     def begin(self, offset: int) -> None:
-        """Nothing is known but that everything below is settled."""
+        """Everything below is settled, and nothing more is known."""
         self.records.clear()
         self.consumers.clear()
         self.position = offset
-        """Everything below was read, and is settled if nothing else is said of it."""
+        """Everything below was read, and is settled unless there is a record of it."""
         self.floor = offset
         """Everything below was delivered or settled."""
         self.settled_below = offset
@@ -73,7 +73,7 @@ class LaneRecovery:
                 raise ValueError(f"{type(event).__name__} is no event of lanes")
 
     def build(self, table: LaneTable) -> tuple[int, IntervalSet]:
-        """Fills a new book; returns where reading goes on, and what is passed over when it is met there again."""
+        """Fills a new table; returns where reading continues, and what is skipped when it is read again."""
         builder = _Builder(table, self.records, self.consumers)
         for offset in sorted(offset for offset in self.records if offset >= self.settled_below):
             builder.add(offset)
@@ -160,7 +160,7 @@ class _Builder:
         self._last[record.key] = part
 
     def _goes_with(self, record: Record, first: Record) -> bool:
-        """What an expired lease has behind a message that somebody else has got since is nobody's."""
+        """Messages of an expired lease are in no lease once another consumer got a message before them."""
         return record.lease == first.lease and (record.expiry == NO) == (first.expiry == NO)
 
     def finish(self) -> None:

@@ -1,8 +1,8 @@
-"""Lanes as bytes for a snapshot, in pieces of a few hundred lanes. Pure.
+"""Lanes as bytes for a snapshot, in chunks of a few hundred lanes. Pure.
 
-A piece shows its lanes as they are when it is made, which may be after the position was noted. What is delivered in
-between has its event behind the snapshot. What is on no event yet counts as not delivered: should it never be
-written, it is read again.
+A chunk shows its lanes as they are when it is made, which may be after the position was noted. What is delivered in
+between has its event after the snapshot. What is in no event yet counts as not delivered: if the event is never
+written, the messages are read again.
 """
 
 from array import array
@@ -52,27 +52,27 @@ def snapshot(table: LaneTable, position: int, passed: IntervalSet) -> Iterator[b
     for runs in _slices(unkeyed, _OFFSETS):
         yield msgspec.msgpack.encode(_Chunk(waiting=runs))
     for some in _slices(chain(lanes, loose), _LANES):
-        yield from _lane_pieces(some)
+        yield from _lane_chunks(some)
 
 
-def restored(pieces: Sequence[bytes], ahead_ms: int = 0) -> LaneRecovery:
+def restored(chunks: Sequence[bytes], ahead_ms: int = 0) -> LaneRecovery:
     recovery = LaneRecovery(0)
-    for piece in map(_decoder.decode, pieces):
-        if piece.position is not None:
-            recovery.position = piece.position
-        recovery.delivered += piece.passed
-        recovery.waiting += piece.waiting
-        offsets = array("q", piece.waiting_offsets)
+    for chunk in map(_decoder.decode, chunks):
+        if chunk.position is not None:
+            recovery.position = chunk.position
+        recovery.delivered += chunk.passed
+        recovery.waiting += chunk.waiting
+        offsets = array("q", chunk.waiting_offsets)
         recovery.waiting += [(offset, offset + 1) for offset in offsets]
-        recovery.consumers |= piece.consumers
-        for delivered in piece.delivered:
+        recovery.consumers |= chunk.consumers
+        for delivered in chunk.delivered:
             record = _brought_back(delivered.record, ahead_ms) if ahead_ms else delivered.record
             for offset in range(delivered.start, delivered.end):
                 recovery.records[offset] = record
     return recovery
 
 
-def _lane_pieces(lanes: Sequence[Lane]) -> Iterator[bytes]:
+def _lane_chunks(lanes: Sequence[Lane]) -> Iterator[bytes]:
     """Most lanes are small, but one may have very many waiting."""
     delivered: list[_Delivered] = []
     waiting: list[Run] = []

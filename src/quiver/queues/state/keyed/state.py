@@ -1,10 +1,10 @@
 """A queue group that is ordered by key, in one partition: every key is a lane, delivered and settled in order. Pure.
 
 A lane exists while something of its key is in flight, waits for a retry, or was read and not delivered. It has the
-level of its first message and one lease at a time. What the log holds behind lanes that cannot go on is read ahead
+level of its first message and one lease at a time. What the log holds after lanes that are blocked is read ahead
 up to a limit; then `position` stays where it is.
 
-Of a run that is given back or expires only the first message is counted: those behind it wait for their turn.
+Of a run that is given back or expires, only the first message is counted: those after it wait for their turn.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.lane_taker import LaneTaker
 from quiver.queues.state.keyed.recovery import LaneRecovery
 from quiver.queues.state.keyed.snapshot import restored, snapshot
-from quiver.queues.state.port import Counts, Dead, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.port import Counts, Dead, LeaseTerms, Run, Settlement, StoredRun, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.offset_ranges import merged
@@ -45,9 +45,9 @@ class LaneState:
         self._position = position
         self._settled_below = 0
         self._passed = passed
-        """Delivered or settled before a restart, and met again when reading goes on. Replaced, never changed."""
+        """Delivered or settled before a restart, and skipped when they are read again. Replaced, never changed."""
         self._unwritten: dict[int, Lease] = {}
-        """Leases with messages that are on no event yet."""
+        """Leases with messages that are in no event yet."""
 
     def _open(self) -> LaneTable:
         if self._recovery is not None:
@@ -61,14 +61,14 @@ class LaneState:
         self._open()
         return self._position
 
-    def feed(self, level: int, pieces: Sequence[StoredRun], position: int) -> None:
-        """Takes no more than there is room for: `position` says how far it came."""
+    def feed(self, level: int, runs: Sequence[StoredRun], position: int) -> None:
+        """Takes only as many as there is room for; `position` is where it stopped."""
         table = self._open()
-        for piece in pieces:
-            for start, end in self._passed.gaps(max(piece.start, self._position), piece.end):
+        for run in runs:
+            for start, end in self._passed.gaps(max(run.start, self._position), run.end):
                 stop = min(end, start + max(0, self._read_ahead_limit - table.read_ahead))
-                keys = piece.keys[start - piece.start : stop - piece.start] or (None,) * (stop - start)
-                feed(table, start, piece.level, keys)
+                keys = run.keys[start - run.start : stop - run.start] or (None,) * (stop - start)
+                feed(table, start, run.level, keys)
                 if stop < end:
                     self._position = stop
                     return
@@ -86,27 +86,19 @@ class LaneState:
         return list(self._open().available)
 
     def take(
-        self,
-        level: int,
-        count: int,
-        *,
-        lease: int,
-        consumer: str,
-        now_ms: int,
-        deadline_ms: int,
-        delivered_ms: int | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         table = self._open()
         table.wake(now_ms)
-        held = table.leases.get(lease) or Lease(lease, consumer)
+        held = table.leases.get(terms.lease) or Lease(terms.lease, terms.consumer)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
-        taken = LaneTaker(table, held, delivered_ms=delivered_ms, deadline_ms=deadline_ms).take(level, count)
+        taken = LaneTaker(table, held, delivered_ms=delivered_ms, deadline_ms=terms.deadline_ms).take(level, count)
         if taken:
-            self._unwritten[lease] = held
+            self._unwritten[terms.lease] = held
         return taken
 
     def lease_taken(self, lease: int) -> None:
-        """Whatever was taken and is on no event yet gets its own: the position goes beyond all of it."""
+        """Adds an event for everything that was taken and is in no event yet: the position is beyond all of it."""
         unwritten, self._unwritten = self._unwritten, {}
         position = self._floor()
         for held in unwritten.values():
@@ -233,5 +225,5 @@ class LaneState:
     def snapshot(self) -> Iterator[bytes]:
         return snapshot(self._open(), self._position, self._passed)
 
-    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
-        self._recovery = restored(pieces, ahead_ms)
+    def restore(self, chunks: Sequence[bytes], ahead_ms: int = 0) -> None:
+        self._recovery = restored(chunks, ahead_ms)

@@ -1,4 +1,4 @@
-"""The state of an unordered group as bytes, in pieces of a few hundred entries. Pure."""
+"""The state of an unordered group as bytes, in chunks of a few hundred entries. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ _entries = msgspec.msgpack.Decoder(list[InFlightRun])
 
 
 def snapshot(positions: Sequence[int], queue_of_level: Sequence[int], unsettled: Unsettled) -> Iterator[bytes]:
-    """Positions as they are at the beginning, and the entries below them; there may be changes between the pieces.
+    """Positions as they are at the beginning, and the entries below them; there may be changes between the chunks.
 
     What is taken meanwhile is left out: its event comes after the snapshot, or never.
     """
@@ -25,15 +25,15 @@ def snapshot(positions: Sequence[int], queue_of_level: Sequence[int], unsettled:
         )
 
 
-def restored(pieces: Sequence[bytes], ahead_ms: int) -> tuple[list[int], Iterator[list[InFlightRun]]]:
-    return _positions.decode(pieces[0]), _restored_entries(pieces[1:], ahead_ms)
+def restored(chunks: Sequence[bytes], ahead_ms: int) -> tuple[list[int], Iterator[list[InFlightRun]]]:
+    return _positions.decode(chunks[0]), _restored_entries(chunks[1:], ahead_ms)
 
 
-def _restored_entries(pieces: Sequence[bytes], ahead_ms: int) -> Iterator[list[InFlightRun]]:
+def _restored_entries(chunks: Sequence[bytes], ahead_ms: int) -> Iterator[list[InFlightRun]]:
     """What had expired or was due is so again as soon as somebody looks at the time."""
     texts: dict[str, str] = {}
-    for piece in pieces:
-        entries = _entries.decode(piece)
+    for chunk in chunks:
+        entries = _entries.decode(chunk)
         for entry in entries:
             entry.time_ms = brought_back(entry.time_ms, ahead_ms)
             entry.state = LEASED if entry.can_be_settled else WAITING

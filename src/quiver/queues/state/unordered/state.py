@@ -21,7 +21,18 @@ from quiver.queues.journal.events import (
     Rewound,
     SettledBelow,
 )
-from quiver.queues.state.port import LEASE_EXPIRED, LEVELS, Counts, Dead, Refused, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.port import (
+    LEASE_EXPIRED,
+    LEVELS,
+    Counts,
+    Dead,
+    LeaseTerms,
+    Refused,
+    Run,
+    Settlement,
+    StoredRun,
+    Taken,
+)
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.queues.state.unordered import snapshot as unordered_snapshot
 from quiver.queues.state.unordered.in_flight import (
@@ -42,7 +53,7 @@ _EXPIRE_AT_ONCE = 2_000
 
 class _Undo(NamedTuple):
     era: int
-    """Of another life of the group, nothing can be taken back."""
+    """A settlement from before a rewind cannot be undone."""
     removed: list[InFlightRun]
     changed: list[InFlightRun]
     """As they were before."""
@@ -70,17 +81,17 @@ class UnorderedState:
         self._positions = [offset] * len(self._in_flight.ready_queues)
         self._floor = offset
         self._unwritten: dict[int, tuple[str, int, list[LeasedRun]]] = {}
-        """By lease: what was taken and is on no event yet."""
+        """By lease: what was taken and is in no event yet."""
 
     # reading ahead
 
     def position(self, level: int) -> int:
         return self._positions[self._queue_of_level[level]]
 
-    def feed(self, level: int, pieces: Sequence[StoredRun], position: int) -> None:
+    def feed(self, level: int, runs: Sequence[StoredRun], position: int) -> None:
         ready_queue = self._queue_of_level[level]
-        for piece in pieces:
-            self._in_flight.ready_queues[ready_queue].feed(piece.start, piece.end, piece.level)
+        for run in runs:
+            self._in_flight.ready_queues[ready_queue].feed(run.start, run.end, run.level)
         self._positions[ready_queue] = position
 
     # taking
@@ -92,19 +103,11 @@ class UnorderedState:
         return found + [0] * (LEVELS - len(found))
 
     def take(
-        self,
-        level: int,
-        count: int,
-        *,
-        lease: int,
-        consumer: str,
-        now_ms: int,
-        deadline_ms: int,
-        delivered_ms: int | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         self._in_flight.wake(now_ms)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
-        consumer = intern(consumer)
+        lease, consumer, deadline_ms = terms.lease, intern(terms.consumer), terms.deadline_ms
         ready_queue = self._in_flight.ready_queues[self._queue_of_level[level]]
         granted: list[InFlightRun] = []
         _, _, runs = self._unwritten.setdefault(lease, (consumer, deadline_ms, []))
@@ -144,7 +147,7 @@ class UnorderedState:
         )
 
     def lease_taken(self, lease: int) -> None:
-        """Everything that is taken and on no event yet gets its own, because positions go beyond all of it."""
+        """Adds an event for everything that was taken and is in no event yet: positions are beyond all of it."""
         unwritten, self._unwritten = self._unwritten, {}
         positions = self._taken_positions()
         for lease, (consumer, deadline_ms, runs) in unwritten.items():
@@ -284,7 +287,7 @@ class UnorderedState:
         return min(positions) if lowest is None else min(lowest, *positions)
 
     def lowest_unsettled_without(self, runs: Sequence[Run]) -> int:
-        """What `lowest_unsettled` would be if these messages were settled. Costs as much as they are runs."""
+        """What `lowest_unsettled` would be if these messages were settled. Costs a step per run."""
         without, positions = IntervalSet(runs), self._taken_positions()
         for entry in self._in_flight.unsettled:
             for start, _ in without.gaps(entry.start, entry.end):
@@ -345,12 +348,12 @@ class UnorderedState:
                     positions[ready_queue] = min(positions[ready_queue], run.start)
         return positions
 
-    def restore(self, pieces: Sequence[bytes], ahead_ms: int = 0) -> None:
-        positions, entries = unordered_snapshot.restored(pieces, ahead_ms)
+    def restore(self, chunks: Sequence[bytes], ahead_ms: int = 0) -> None:
+        positions, entries = unordered_snapshot.restored(chunks, ahead_ms)
         self._begin_at(0)
         self._positions = positions
-        for piece in entries:
-            self._in_flight.load(piece)
+        for chunk in entries:
+            self._in_flight.load(chunk)
 
 
 def _refused(start: int, end: int) -> Refused:

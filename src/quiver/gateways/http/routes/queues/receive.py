@@ -83,7 +83,7 @@ class ReceiveRoute:
 
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
         """Receives as long as the client is connected: what it does not get must not count as delivered."""
-        asked = _asked(topic, wanted, request.connection, self._broker.clock.now_ms())
+        asked = _asked(self._broker.topic(topic).id, wanted, request.connection, self._broker.clock.now_ms())
         receiving = asyncio.ensure_future(self._broker.queues.receive(asked))
         leaving = asyncio.ensure_future(request.client_gone())
         try:
@@ -113,11 +113,11 @@ def receive_routes(broker: "Broker") -> Routes:
     return {"/topics/{topic}/receive": {"POST": operation}}
 
 
-def _asked(topic: str, wanted: ReceiveRequest, connection: str, now_ms: int) -> QueueRequest:
+def _asked(topic_id: int, wanted: ReceiveRequest, connection: str, now_ms: int) -> QueueRequest:
     if wanted.group is None:
         raise InvalidRequest(problem='the body needs "group": the queue group to receive for')
     return QueueRequest(
-        [topic],
+        [topic_id],
         check_name(wanted.group, "group"),
         wanted.consumer or connection,
         max_messages=min(wanted.max_messages or 10, MESSAGES_AT_ONCE),
