@@ -17,6 +17,8 @@ PublishWith = Literal["send_many", "send_arrow", "send"]
 ReadWith = Literal["batches", "messages"]
 CHUNK = 10_000
 KEYED_CHUNK = 50_000
+KEYED_BUFFER = "128MiB"
+"""As Kafka's client has it for many partitions."""
 
 
 class QuiverSubject(Subject):
@@ -78,12 +80,12 @@ class QuiverSubject(Subject):
         self._publish(getattr(self, f"_{self.publish_with}"), count, payload, watch)
 
     def produce_keyed(self, count: int, payload: Payload, watch: Watch) -> None:
-        self._publish(_send_keyed, count, payload, watch)
+        self._publish(_send_keyed, count, payload, watch, max_buffer_bytes=KEYED_BUFFER)
 
-    def _publish(self, send: Callable[..., None], count: int, payload: Payload, watch: Watch) -> None:
+    def _publish(self, send: Callable[..., None], count: int, payload: Payload, watch: Watch, **options: Any) -> None:
         with (
             quiver.connect(self.address) as client,
-            client.producer(self.topic, compression=payload.compression) as producer,
+            client.producer(self.topic, compression=payload.compression, **options) as producer,
         ):
             send(producer, count, payload, watch)
             producer.flush()

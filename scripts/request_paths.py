@@ -116,7 +116,7 @@ class Requests:
             self._log_bytes = self._size()
             due = time.time() + DELAY_SECONDS
             frame = build_frame([b"x"], timestamp_ms=1, deliver_at_ms=[int(due * 1000)])
-            self._ask(m.Produce(self._topic, 0, 1), frame)
+            self._ask(m.Produce(self._topic, 0, 1), bytes(frame))
             time.sleep(max(0, due - time.time() - QUIET_SECONDS))
 
     def _publish(self) -> None:
@@ -128,7 +128,7 @@ class Requests:
             base_sequence=self._sequence,
         )
         self._sequence += 1
-        self._offset = self._ask(m.Produce(self._topic, 0, 1), frame).base_offset
+        self._offset = self._ask(m.Produce(self._topic, 0, 1), bytes(frame)).base_offset
 
     def _fetch(self) -> None:
         fetched = self._ask(m.Fetch([m.FetchPart(self._topic, 0, self._offset, 1 << 20)]))

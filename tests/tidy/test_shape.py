@@ -30,7 +30,7 @@ OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/qui
 """Where keyword-only parameters of public functions are options that users choose from: as many as they need."""
 LONG_PARAMETER_LISTS = {
     "src/quiver/records/build.py:build_frame": "the columns of a frame, most of them left out",
-    "src/quiver/records/build.py:seal": "the fields that a producer sets in a frame header, most of them left out",
+    "src/quiver/records/build.py:_seal": "the fields that a producer sets in a frame header, most of them left out",
     "src/quiver/storage/journal.py:Journal.open": "where a journal is, how it is kept, and its owner's callbacks",
     "src/quiver_spark/jobs/audit/": "the fields of a finding",
 }

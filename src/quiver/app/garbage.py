@@ -9,6 +9,8 @@ LONG_SECONDS = 0.005
 _LOOK_EVERY_SECONDS = 0.02
 _RUNS_BEFORE_A_FULL_ONE = 3
 """Short runs of the collector, which leave at most 7,000 objects each to the next full one."""
+_LOOKED_AT_PER_SECOND = 4_000_000
+"""Objects, by a full collection; about."""
 _SHARE = 20
 """Full collections take at most a twentieth of the time."""
 _GROWTH = 2
@@ -27,7 +29,8 @@ async def keep_collections_short() -> None:
     """
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, _NEVER)
-    most = _most_set_aside()
+    known = gc.get_freeze_count()
+    most, added = _most_set_aside(known), 0.0
     while True:
         await asyncio.sleep(_LOOK_EVERY_SECONDS)
         if gc.get_count()[2] >= _RUNS_BEFORE_A_FULL_ONE:
@@ -36,15 +39,19 @@ async def keep_collections_short() -> None:
             took = time.thread_time() - begun
             if took > LONG_SECONDS:
                 gc.freeze()
-                if gc.get_freeze_count() > most:  # counting takes time proportional to the number of objects
-                    gc.unfreeze()
-                    set_aside()
-                    most = _most_set_aside()
+                added += took * _LOOKED_AT_PER_SECOND
+                if added > max(most - known, most // 8):  # counting takes time, too
+                    known, added = gc.get_freeze_count(), 0.0
+                    if known > most:
+                        gc.unfreeze()
+                        set_aside()
+                        known = gc.get_freeze_count()
+                        most = _most_set_aside(known)
             await asyncio.sleep(took * _SHARE if took < LONG_SECONDS else 0)
 
 
-def _most_set_aside() -> int:
-    return _GROWTH * max(gc.get_freeze_count(), _SET_ASIDE_AT_LEAST)
+def _most_set_aside(in_use: int) -> int:
+    return _GROWTH * max(in_use, _SET_ASIDE_AT_LEAST)
 
 
 def set_aside() -> None:

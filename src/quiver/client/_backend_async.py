@@ -5,19 +5,24 @@ import contextlib
 import inspect
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from quiver.client.connection.socket_reader import Incoming
 from quiver.system.network import Network, TcpNetwork
 
 _T = TypeVar("_T")
+_T_co = TypeVar("_T_co", covariant=True)
+_READS_PER_TURN = 8
 Buffer = bytes | bytearray | memoryview
 
 __all__ = [
     "RUNS_COROUTINES",
     "Buffer",
+    "Gate",
     "Lock",
     "Network",
     "Signal",
+    "SocketReader",
     "Stream",
     "Task",
     "TcpNetwork",
@@ -70,6 +75,10 @@ class Waiter(Generic[_T]):
     def set(self, value: _T | None = None) -> None:
         if not self._future.done():
             self._future.set_result(value)
+
+    @property
+    def is_set(self) -> bool:
+        return self._future.done()
 
     async def wait(self, timeout: float | None) -> _T | None:
         """The value. Raises TimeoutError if it does not come in time."""
@@ -170,9 +179,9 @@ class Stream:
         self._socket = sock
         self._loop = asyncio.get_running_loop()
 
-    async def receive_into(self, buffer: memoryview, whole: bool = False) -> int:
-        """Receives some bytes; 0 at the end. `whole` is a hint that fewer than all of them are useless."""
-        return await self._loop.sock_recv_into(self._socket, buffer)
+    def reader(self, incoming: Incoming, name: str) -> "SocketReader":
+        """What receives from it, and closes it in the end."""
+        return SocketReader(self._socket, incoming)
 
     async def send(self, buffers: Sequence[Buffer]) -> None:
         try:
@@ -202,5 +211,72 @@ class Stream:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
+
+class Gate(Protocol[_T_co]):
+    """What is waited for."""
+
+    async def wait(self, timeout: float | None) -> _T_co: ...
+
+
+class SocketReader:
+    """Receives where the loop says that something has arrived, so that answers are known in the same turn.
+
+    `_backend_sync` has the one for threads, which says more about `Incoming`.
+    """
+
+    def __init__(self, sock: socket.socket, incoming: Incoming) -> None:
+        self._socket, self._fd = sock, sock.fileno()
+        self._incoming = incoming
+        self._loop = asyncio.get_running_loop()
+        self._next_turn: asyncio.Handle | None = None
+        self._ended = self._loop.create_future()
+
+    def start(self) -> None:
+        self._loop.add_reader(self._fd, self._on_readable)
+
+    def expect(self) -> None:
+        """A request was sent that nobody waits for: its answer is received like any other."""
+
+    async def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        return await gate.wait(timeout)
+
+    def end(self) -> None:
+        """Nothing more is received."""
+        if not self._ended.done():
+            self._ended.set_result(None)
+            self._loop.remove_reader(self._fd)
+            if self._next_turn is not None:
+                self._next_turn.cancel()
+
+    async def join(self, timeout: float | None) -> None:
+        """Returns when nothing more is received."""
+        await asyncio.wait([self._ended], timeout=timeout)
+
     def close(self) -> None:
+        """After `end`."""
         self._socket.close()
+
+    def after_fork(self) -> None:
+        """In the child: only the descriptor is closed, the parent still uses the socket and the loop."""
+        self._socket.close()
+
+    def _on_readable(self) -> None:
+        """Receives until nothing is left, in turns.
+
+        Leaving the rest to the next event would lose it: when data and a reset come as one event, uvloop reports
+        that event once and polls no more, so the reset must be found by reading on.
+        """
+        self._next_turn = None
+        try:
+            for _ in range(_READS_PER_TURN):
+                self._incoming.received(self._socket.recv_into(self._incoming.get_buffer()))
+                if self._ended.done():
+                    return
+        except (BlockingIOError, InterruptedError):
+            return
+        except BaseException as error:
+            self._incoming.receiving_failed(error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._next_turn = self._loop.call_soon(self._on_readable)

@@ -9,6 +9,28 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from quiver.client.connection.socket_reader import Gate, Incoming, SocketReader
+
+__all__ = [
+    "RUNS_COROUTINES",
+    "Buffer",
+    "Gate",
+    "Lock",
+    "Network",
+    "Signal",
+    "SocketReader",
+    "Stream",
+    "Task",
+    "TcpNetwork",
+    "Waiter",
+    "acquire",
+    "finished",
+    "flatten",
+    "monotonic",
+    "signal_safe",
+    "sleep",
+]
+
 _T = TypeVar("_T")
 Buffer = bytes | bytearray | memoryview
 
@@ -28,15 +50,20 @@ class Signal:
     leaves nothing behind that others wait for.
     """
 
-    __slots__ = ("_gate",)
+    __slots__ = ("_gate", "on_set")
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
         self._gate.acquire()
+        self.on_set: Callable[[], None] | None = None
 
     def set(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it was set
+        try:
             self._gate.release()
+        except RuntimeError:
+            return  # it was set
+        if self.on_set is not None:
+            self.on_set()
 
     def clear(self) -> None:
         self._gate.acquire(blocking=False)
@@ -54,18 +81,27 @@ class Signal:
 class Waiter(Generic[_T]):
     """One value, handed over once."""
 
-    __slots__ = ("_gate", "_value")
+    __slots__ = ("_gate", "_value", "on_set")
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
         self._gate.acquire()
         self._value: _T | None = None
+        self.on_set: Callable[[], None] | None = None
 
     def set(self, value: _T | None = None) -> None:
         if self._gate.locked():
             self._value = value
-            with contextlib.suppress(RuntimeError):
+            try:
                 self._gate.release()
+            except RuntimeError:
+                return
+            if self.on_set is not None:
+                self.on_set()
+
+    @property
+    def is_set(self) -> bool:
+        return not self._gate.locked()
 
     def wait(self, timeout: float | None) -> _T | None:
         """The value. Raises TimeoutError if it does not come in time."""
@@ -127,9 +163,9 @@ class Stream:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _SEND_TIMEOUT_SECONDS, 0))
         self._socket = sock
 
-    def receive_into(self, buffer: memoryview, whole: bool = False) -> int:
-        """Some bytes; 0 at the end. `whole` is a hint that nothing short of all of them is of use."""
-        return self._socket.recv_into(buffer, len(buffer), socket.MSG_WAITALL if whole else 0)
+    def reader(self, incoming: Incoming, name: str) -> SocketReader:
+        """What receives from it, and closes it in the end."""
+        return SocketReader(self._socket, incoming, name)
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         pending = list(buffers)
@@ -154,9 +190,6 @@ class Stream:
         """Wakes everybody who waits in receive or send; they get an error or the end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 class Network(Protocol):

@@ -113,19 +113,19 @@ class SegmentAppender:
 
     def append(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
         """All three steps. `plan` comes from the same frames, and nothing was appended since."""
-        runs = self.write(frames, plan)
+        runs = self.write(frames, plan, is_synced_next=sync)
         if sync:
             self.make_durable(runs)
         self.publish(runs, plan, synced=sync)
 
-    def write(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> list[Run]:
+    def write(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, is_synced_next: bool = False) -> list[Run]:
         """The first step: all frames are in files, or none. Pass the result to `publish` or to `abandon`."""
         self._files.check_writable()
         segment = self._view.tail.segment
         self._prepare(segment, plan)
         if segment is None or not self._has_room(segment, plan):
-            return self._write_over_segments(segment, frames, plan)
-        return self._write_to(segment, frames)
+            return self._write_over_segments(segment, frames, plan, is_synced_next=is_synced_next)
+        return self._write_to(segment, frames, is_synced_next=is_synced_next)
 
     def write_ready(self, frames: Sequence[StampedFrame]) -> list[Run]:
         """As `write`, when `is_ready` has just said that it is a single write."""
@@ -133,10 +133,12 @@ class SegmentAppender:
         assert segment is not None
         return self._write_to(segment, frames)
 
-    def _write_to(self, segment: Segment, frames: Sequence[StampedFrame]) -> list[Run]:
+    def _write_to(
+        self, segment: Segment, frames: Sequence[StampedFrame], *, is_synced_next: bool = False
+    ) -> list[Run]:
         runs: list[Run] = [(segment, frames)]
         try:
-            segment.write(frames)
+            segment.write(frames, is_synced_next=is_synced_next)
         except OSError as error:
             self._undo(runs, error)
         return runs
@@ -208,7 +210,7 @@ class SegmentAppender:
         return plan.append_time_ms - first >= self.limits.roll_after_ms
 
     def _write_over_segments(
-        self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan
+        self, segment: Segment | None, frames: Sequence[StampedFrame], plan: AppendPlan, *, is_synced_next: bool
     ) -> list[Run]:
         """Writes what fits into the active segment, and the rest into as many new ones as needed."""
         room, is_empty, segment_bytes = 0, False, self.limits.segment_bytes
@@ -223,7 +225,7 @@ class SegmentAppender:
                     segment = self._files.create_segment(run[0].header.base_offset)
                 if segment is not None and run:
                     runs.append((segment, run))
-                    segment.write(run)
+                    segment.write(run, is_synced_next=is_synced_next)
         except OSError as error:
             self._undo(runs, error)
         except PartitionOffline:

@@ -1,17 +1,22 @@
 """Fetch: frames of many partitions in one response, waiting while there is too little to return."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from quiver.model.errors import OffsetOutOfRange, QuiverError
 from quiver.model.limits import Limits
 from quiver.model.position import Position
+from quiver.partition.committed_view import CommittedView
 from quiver.partition.partition import Partition
 from quiver.storage.port import FrameSlice
 from quiver.system.clock import Clock
-from quiver.system.pace import Turnstile, paced
+from quiver.system.pace import Pace, Turnstile
 from quiver.topics.partitions import Partitions
+
+_PARTS_PER_LOOK = 16
+"""After so many parts the time is looked at, and others run if it is up."""
 
 
 class FetchPart(NamedTuple):
@@ -37,6 +42,65 @@ class FetchedSlice(NamedTuple):
     """If the offset is below the start of the log: how many messages were removed."""
 
 
+class _Wanted(NamedTuple):
+    """What a request asks for in all."""
+
+    min_bytes: int
+    max_bytes: int
+    read_committed: bool
+
+    def is_met_by(self, answer: Sequence[FetchedSlice]) -> bool:
+        total = 0
+        for fetched in answer:
+            if fetched.error is not None:
+                return True
+            if fetched.slice is not None:
+                total += fetched.slice.length
+        return total >= self.min_bytes
+
+
+class _News:
+    """Which parts of a request have more to read since they were last taken."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self._changed: set[int] = set()
+        self._watched: list[tuple[CommittedView, Callable[[], None]]] = []
+
+    def watch(self, number: int, committed: CommittedView) -> None:
+        wake = partial(self.note, number)
+        committed.watch(wake)
+        self._watched.append((committed, wake))
+
+    def stop(self) -> None:
+        for committed, wake in self._watched:
+            committed.unwatch(wake)
+
+    def take(self) -> set[int]:
+        self._event.clear()
+        changed, self._changed = self._changed, set()
+        return changed
+
+    async def within(self, seconds: float) -> bool:
+        """Waits until there is something; False when there is nothing in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def note(self, number: int) -> None:
+        self._changed.add(number)
+        self._event.set()
+
+
+def _release(answer: Sequence[FetchedSlice]) -> None:
+    for fetched in answer:
+        if fetched.slice is not None:
+            fetched.slice.release()
+
+
 class Fetch:
     def __init__(self, partitions: Partitions, *, clock: Clock, limits: Limits) -> None:
         self._partitions = partitions
@@ -57,27 +121,34 @@ class Fetch:
 
         With `read_committed` slices end where the first open transaction begins.
         """
-        max_bytes = min(max_bytes, self._limits.fetch_bytes)
+        wanted = _Wanted(min_bytes, min(max_bytes, self._limits.fetch_bytes), read_committed)
         deadline = self._clock.monotonic() + max_wait_ms / 1000
-        news = asyncio.Event()
-        watched = self._watch(parts, news)
+        answer = await self._read(parts, wanted)
+        if max_wait_ms <= 0 or wanted.is_met_by(answer):
+            return answer
+        _release(answer)
+        news = _News()
         try:
-            while True:
-                news.clear()
-                answer = await self._read(parts, max_bytes, read_committed)
-                total = sum(fetched.slice.length for fetched in answer if fetched.slice is not None)
-                remaining = deadline - self._clock.monotonic()
-                if total >= min_bytes or remaining <= 0 or any(fetched.error for fetched in answer):
-                    return answer
-                for fetched in answer:
-                    if fetched.slice is not None:
-                        fetched.slice.release()
-                if not await _within(news, remaining):
-                    min_bytes = 0
-                await self._turnstile.enter()
+            self._watch(answer, news)
+            return await self._read_when_more(answer, wanted, deadline, news)
         finally:
-            for partition in watched:
-                partition.committed.unwatch(news.set)
+            news.stop()
+
+    async def _read_when_more(
+        self, answer: list[FetchedSlice], wanted: "_Wanted", deadline: float, news: "_News"
+    ) -> list[FetchedSlice]:
+        """Goes on from an answer that is too little, whose slices are released."""
+        while True:
+            remaining = deadline - self._clock.monotonic()
+            is_last = remaining <= 0 or not await news.within(remaining)
+            await self._turnstile.enter()
+            # Nothing is new in the others, of which there may be thousands.
+            again = sorted(news.take() | {n for n, fetched in enumerate(answer) if fetched.slice is not None})
+            for n, fetched in zip(again, await self._read([answer[n].part for n in again], wanted), strict=True):
+                answer[n] = fetched
+            if is_last or wanted.is_met_by(answer):
+                return answer
+            _release(answer)
 
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
@@ -98,33 +169,55 @@ class Fetch:
                     return position.value
                 raise _out_of_range(found, partition, position.value)
 
-    def _watch(self, parts: Sequence[FetchPart], news: asyncio.Event) -> list[Partition]:
-        watched = []
-        for part in parts:
+    def _watch(self, answer: Sequence[FetchedSlice], news: "_News") -> None:
+        """From here on; what has changed since it was read is news too."""
+        for number, fetched in enumerate(answer):
             try:
-                partition = self._partitions.get(part.topic_id, part.partition)
+                committed = self._partitions.get(fetched.part.topic_id, fetched.part.partition).committed
             except QuiverError:
+                news.note(number)
                 continue
-            partition.committed.watch(news.set)
-            watched.append(partition)
-        return watched
+            news.watch(number, committed)
+            if (committed.high_watermark, committed.last_stable) != (fetched.high_watermark, fetched.last_stable):
+                news.note(number)
 
-    async def _read(self, parts: Sequence[FetchPart], max_bytes: int, read_committed: bool) -> list[FetchedSlice]:
+    async def _read(self, parts: Sequence[FetchPart], wanted: "_Wanted") -> list[FetchedSlice]:
         answer: list[FetchedSlice] = []
-        budget = max_bytes
+        budget, read_committed, pace = wanted.max_bytes, wanted.read_committed, Pace()
         try:
-            async for part in paced(parts):
-                is_first = budget == max_bytes
-                fetched = await self._read_part(part, min(part.max_bytes, budget), is_first, read_committed)
+            for number, part in enumerate(parts):
+                if not number % _PARTS_PER_LOOK:
+                    await pace.turn()
+                most, is_first = min(part.max_bytes, budget), budget == wanted.max_bytes
+                fetched = self._read_nothing(part, read_committed, has_room=most > 0 or is_first)
+                if fetched is None:
+                    fetched = await self._read_part(part, most, is_first, read_committed)
                 answer.append(fetched)
                 if fetched.slice is not None:
                     budget -= fetched.slice.length
         except BaseException:
-            for fetched in answer:
-                if fetched.slice is not None:
-                    fetched.slice.release()
+            _release(answer)
             raise
         return answer
+
+    def _read_nothing(self, part: FetchPart, read_committed: bool, *, has_room: bool) -> FetchedSlice | None:
+        """For a part that has nothing to read, or for which there is no room; None when that must be looked at."""
+        try:
+            partition = self._partitions.get(part.topic_id, part.partition)
+        except QuiverError as error:
+            return FetchedSlice(part, None, error=error)
+        committed = partition.committed
+        high_watermark, last_stable, start = (
+            committed.high_watermark,
+            committed.last_stable,
+            partition.log.start_offset,
+        )
+        end = last_stable if read_committed else high_watermark
+        if part.offset > high_watermark or (has_room and (part.offset < end or part.offset < start)):
+            return None
+        return FetchedSlice(
+            part, None, start, high_watermark, last_stable, partition.leader_epoch, ttl_ms=partition.ttl_ms
+        )
 
     async def _read_part(self, part: FetchPart, max_bytes: int, is_first: bool, read_committed: bool) -> FetchedSlice:
         try:
@@ -161,15 +254,6 @@ class Fetch:
             aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
             ttl_ms=partition.ttl_ms,
         )
-
-
-async def _within(event: asyncio.Event, seconds: float) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
 
 
 def _out_of_range(partition: Partition, number: int, offset: int) -> OffsetOutOfRange:

@@ -265,7 +265,7 @@ def _all_known(duplicates: list[Duplicate], now_ms: int) -> Appended:
     return Appended(first.offset, now_ms, duplicate=True, delayed=first.delayed, duplicates=tuple(duplicates))
 
 
-def _cut(pending: PendingFrame, duplicates: list[Duplicate]) -> tuple[bytes, Keys]:
+def _cut(pending: PendingFrame, duplicates: list[Duplicate]) -> tuple[bytearray, Keys]:
     """The frame without the messages that are known, and the keys of the others."""
     assert pending.ids is not None
     kept = np.ones(pending.header.record_count, np.bool_)

@@ -109,7 +109,7 @@ class MessageBatch:
         middle = len(self.messages) // 2
         return self.chosen(range(middle)), self.chosen(range(middle, len(self.messages)))
 
-    def build(self, now_ms: int) -> bytes:
+    def build(self, now_ms: int) -> bytearray:
         """The frame."""
         messages = self.messages
         return build_frame(

@@ -212,7 +212,7 @@ def _sum(some: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(some, more, strict=True))
 
 
-def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:
+def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytearray:
     """The control frame that closes a transaction."""
     return build_frame(
         [msgspec.msgpack.encode(marker)],

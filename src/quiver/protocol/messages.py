@@ -178,7 +178,7 @@ class Produced(Message, tag=103, frozen=True):
     the base offset and those after it."""
 
 
-class FetchedPart(msgspec.Struct, array_like=True, frozen=True):
+class FetchedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Payload bytes of the parts follow each other in the order of the parts."""
 
     topic_id: int

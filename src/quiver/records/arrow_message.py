@@ -1,182 +1,161 @@
-"""The check of a body's Arrow message that comes before Arrow opens it.
+"""The Arrow message of a body, as the pieces it consists of, so that its bytes are copied once: into the frame.
 
-Arrow checks that the metadata of its message is a sound flatbuffer. But it allocates what compressed buffers claim to
-contain, and it accepts buffers that overlap. Both let a small body unpack to a large one, so both are refused here.
-
-Arrow's own writer gives all messages with the same columns the same metadata but for some numbers. Metadata of this
-`Shape` is read with one call; metadata of any other writer is walked through.
+Only what frames mostly have: columns of bytes and of numbers, without nulls. The metadata of such a message differs
+from that of any other with the same columns in a few numbers at fixed places, so it is made by Arrow once for each
+set of columns, and the numbers are put into a copy.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from operator import itemgetter
+from itertools import chain
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from quiver.model.errors import InvalidFrame
+from quiver.records.arrow_arrays import number_array
 from quiver.records.columns import Layout, layout_for
+from quiver.records.flatbuffer import field, reference
+from quiver.records.header import ALIGNMENT, COLUMN_HEADERS
 
-_PREFIX = struct.Struct("<II")  # the continuation marker and the length of the metadata
-_CONTINUATION = 0xFFFFFFFF
-_U16 = struct.Struct("<H")
-_U32 = struct.Struct("<I")
-_I32 = struct.Struct("<i")
+Piece = Any
+"""Bytes, or a buffer of Arrow, which has no types."""
+_PREFIX_BYTES = 8
 _I64 = struct.Struct("<q")
-
-# Positions in the tables of Arrow's Message.fbs.
-_MESSAGE_HEADER_TYPE, _MESSAGE_HEADER, _MESSAGE_BODY_LENGTH = 1, 2, 3
-_BATCH_LENGTH, _BATCH_NODES, _BATCH_BUFFERS, _BATCH_COMPRESSION = 0, 1, 2, 3
-_RECORD_BATCH = 3
-
-
-def check_message(message: memoryview, columns: int) -> None:
-    """InvalidFrame unless this is one record batch message, without compressed or overlapping buffers.
-
-    If a column allows no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
-    """
-    try:
-        found = _shape_of(columns).numbers(message) or _walk(message, layout_for(columns))
-    except (struct.error, IndexError) as error:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is cut off") from error
-    if found.body_position + found.body_length != len(message):
-        raise InvalidFrame(problem="the Arrow message does not end where the body ends")
-    _check_buffers(found.buffers, found.body_length)
-    nodes = found.nodes
-    for index in layout_for(columns).required_nodes:
-        if nodes[2 * index + 1]:
-            raise InvalidFrame(problem="there are nulls where none are allowed (timestamp, offset_delta, header)")
+_ENTRIES_AT = 4
+_MESSAGE_HEADER, _MESSAGE_BODY_LENGTH = 2, 3
+_BATCH_LENGTH, _BATCH_NODES, _BATCH_BUFFERS = 0, 1, 2
+_MAX_COLUMN_BYTES = 2**31 - 1
+_ZEROS = bytes(ALIGNMENT)
 
 
-class _Numbers(NamedTuple):
-    """What the metadata of a record batch says."""
+class BytesList:
+    """A column of bytes that are still the user's own objects. `ends` has where each one ends, after a 0."""
 
-    body_position: int
-    body_length: int
-    nodes: Sequence[int]
-    """Length and number of nulls of each array."""
-    buffers: Sequence[int]
-    """Position and length of each buffer."""
+    __slots__ = ("ends", "items")
+
+    def __init__(self, items: Sequence[bytes], ends: npt.NDArray[np.int64]) -> None:
+        self.items = items
+        self.ends = ends
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.ends[-1])
+
+    def slice(self, start: int, count: int) -> "BytesList":
+        stop = start + count
+        return BytesList(self.items[start:stop], self.ends[start : stop + 1] - self.ends[start])
 
 
-class _Shape(NamedTuple):
-    """The metadata that Arrow's writer makes for a layout: bytes that are always the same, and numbers."""
+def bytes_list(items: Sequence[object], least_average: int) -> BytesList | None:
+    """The column of a list; None unless all are bytes, and large on average."""
+    count = len(items)
+    if not count or set(map(type, items)) != {bytes}:
+        return None
+    ends = np.zeros(count + 1, np.int64)
+    np.fromiter(map(len, items), np.int64, count).cumsum(out=ends[1:])  # type: ignore[arg-type]
+    return BytesList(items, ends) if ends[-1] >= least_average * count else None  # type: ignore[arg-type]
 
-    fields: struct.Struct
-    """The prefix and the metadata: fixed bytes and numbers in turns."""
-    fixed_bytes: Any
-    """Picks the fixed bytes from the fields."""
-    expected: tuple[bytes, ...]
-    body_length: int
-    """Its place among the fields."""
-    nodes: slice
-    buffers: slice
 
-    def numbers(self, message: memoryview) -> _Numbers | None:
-        """None when the metadata has another shape."""
-        if len(message) < self.fields.size:
+class Message(NamedTuple):
+    pieces: Sequence[Piece]
+    size_bytes: int
+    record_count: int
+
+
+class _Template(NamedTuple):
+    metadata: bytes
+    length_at: int
+    body_length_at: int
+    nodes_at: int
+    buffers_at: int
+
+
+def message_of(arrays: Mapping[int, pa.Array | BytesList], columns: int) -> Message | None:
+    """The message of these columns; None where only Arrow itself can write it, or will refuse it."""
+    if columns & COLUMN_HEADERS:
+        return None
+    layout = layout_for(columns)
+    count = len(arrays[layout.columns[0].bit])
+    buffers: list[tuple[Sequence[Piece], int]] = []
+    for column in layout.columns:
+        array = arrays[column.bit]
+        found = _bytes_list(array) if isinstance(array, BytesList) else _buffers(array, column.field.type)
+        if not count or len(array) != count or found is None:
             return None
-        fields = self.fields.unpack_from(message)
-        if self.fixed_bytes(fields) != self.expected:
-            return None
-        return _Numbers(self.fields.size, fields[self.body_length], fields[self.nodes], fields[self.buffers])
+        buffers += found
+    return _assemble(layout, _template(columns), count, buffers)
+
+
+def _bytes_list(column: BytesList) -> list[tuple[Sequence[Piece], int]] | None:
+    size = int(column.ends[-1])
+    if size > _MAX_COLUMN_BYTES:
+        return None
+    ends = column.ends.astype(np.int32).data
+    return [((), 0), ((ends.cast("B"),), ends.nbytes), (column.items, size)]
+
+
+def _buffers(array: pa.Array, kind: pa.DataType) -> list[tuple[Sequence[Piece], int]] | None:
+    """The pieces of each buffer, and their size."""
+    if array.type != kind or array.null_count:
+        return None
+    count, stored = len(array), array.buffers()
+    if not pa.types.is_binary(kind):
+        width = kind.bit_width // 8
+        return [((), 0), ((stored[1].slice(array.offset * width, count * width),), count * width)]
+    ends = np.frombuffer(stored[1], np.int32, count + 1, array.offset * 4)
+    start, stop = int(ends[0]), int(ends[-1])
+    if start:
+        ends = ends - np.int32(start)
+    data = () if stop == start else (stored[2].slice(start, stop - start),)
+    return [((), 0), ((ends.data.cast("B"),), ends.nbytes), (data, stop - start)]
+
+
+def _assemble(
+    layout: Layout, template: _Template, count: int, buffers: Sequence[tuple[Sequence[Piece], int]]
+) -> Message:
+    metadata = bytearray(template.metadata)
+    pieces: list[Sequence[Piece]] = [(metadata,)]
+    position, places = 0, list[int]()
+    for content, size in buffers:
+        padding = -size % ALIGNMENT
+        places += (position, size)
+        position += size + padding
+        pieces.append(content)
+        if padding:
+            pieces.append((_ZEROS[:padding],))
+    _I64.pack_into(metadata, template.length_at, count)
+    _I64.pack_into(metadata, template.body_length_at, position)
+    struct.pack_into(f"<{2 * layout.node_count}q", metadata, template.nodes_at, *(count, 0) * layout.node_count)
+    struct.pack_into(f"<{len(places)}q", metadata, template.buffers_at, *places)
+    return Message(list(chain.from_iterable(pieces)), len(metadata) + position, count)
 
 
 @cache
-def _shape_of(columns: int) -> _Shape:
-    """From a message of one row of nulls: it has all parts that any other one has."""
-    layout = layout_for(columns)
-    rows = [pa.nulls(1, column.field.type) for column in layout.columns]
-    sample = memoryview(pa.RecordBatch.from_arrays(rows, schema=layout.schema).serialize())
-    metadata, root = _metadata(sample)
-    batch = _reference(metadata, _field(metadata, root, _MESSAGE_HEADER))
-    runs = {
-        _field(metadata, root, _MESSAGE_BODY_LENGTH): 1,
-        _field(metadata, batch, _BATCH_LENGTH): 1,
-        (nodes := _reference(metadata, _field(metadata, batch, _BATCH_NODES)) + 4): 2 * layout.node_count,
-        (buffers := _reference(metadata, _field(metadata, batch, _BATCH_BUFFERS)) + 4): 2 * layout.buffer_count,
-    }
-    places: dict[int, slice] = {}
-    fixed: list[int] = []
-    form, end, count = "<", 0, 0
-    for position, numbers in sorted((_PREFIX.size + at, numbers) for at, numbers in runs.items()):
-        form += f"{position - end}s{numbers}q"
-        fixed.append(count)
-        places[position - _PREFIX.size] = slice(count + 1, count + 1 + numbers)
-        end, count = position + 8 * numbers, count + 1 + numbers
-    size = _PREFIX.size + len(metadata)
-    fields = struct.Struct(f"{form}{size - end}s")
-    fixed_bytes = itemgetter(*fixed, count)
-    body_length = places[_field(metadata, root, _MESSAGE_BODY_LENGTH)].start
-    expected = fixed_bytes(fields.unpack_from(sample))
-    return _Shape(fields, fixed_bytes, expected, body_length, places[nodes], places[buffers])
+def _template(columns: int) -> _Template:
+    """What Arrow writes for one message in which no number is 0: it leaves out those that are."""
+    schema = layout_for(columns).schema
+    batch = pa.RecordBatch.from_arrays([_one(kind) for kind in schema.types], schema=schema)
+    message = memoryview(batch.serialize())
+    (length,) = struct.unpack_from("<I", message, 4)
+    metadata = message[_PREFIX_BYTES : _PREFIX_BYTES + length]
+    (root,) = struct.unpack_from("<I", metadata)
+    record_batch = reference(metadata, field(metadata, root, _MESSAGE_HEADER))
+    places = (
+        field(metadata, record_batch, _BATCH_LENGTH),
+        field(metadata, root, _MESSAGE_BODY_LENGTH),
+        reference(metadata, field(metadata, record_batch, _BATCH_NODES)) + _ENTRIES_AT,
+        reference(metadata, field(metadata, record_batch, _BATCH_BUFFERS)) + _ENTRIES_AT,
+    )
+    return _Template(bytes(message[: _PREFIX_BYTES + length]), *(_PREFIX_BYTES + place for place in places))
 
 
-def _metadata(message: memoryview) -> tuple[memoryview, int]:
-    """The metadata of a message, and where its root table lies in it."""
-    continuation, metadata_length = _PREFIX.unpack_from(message)
-    if continuation != _CONTINUATION:
-        raise InvalidFrame(problem="the body is not an Arrow message")
-    metadata = message[_PREFIX.size : _PREFIX.size + metadata_length]
-    return metadata, _U32.unpack_from(metadata)[0]
-
-
-def _walk(message: memoryview, layout: Layout) -> _Numbers:
-    """The numbers of metadata of any shape."""
-    metadata, root = _metadata(message)
-    header_type = _field(metadata, root, _MESSAGE_HEADER_TYPE)
-    if not header_type or metadata[header_type] != _RECORD_BATCH:
-        raise InvalidFrame(problem="the body is not an Arrow record batch")
-    length_at = _field(metadata, root, _MESSAGE_BODY_LENGTH)
-    body_length = _I64.unpack_from(metadata, length_at)[0] if length_at else 0
-    batch = _reference(metadata, _field(metadata, root, _MESSAGE_HEADER))
-    if _field(metadata, batch, _BATCH_COMPRESSION):
-        raise InvalidFrame(problem="Arrow's own buffer compression is not supported; compress the whole body instead")
-    buffers = _pairs(metadata, _field(metadata, batch, _BATCH_BUFFERS), layout.buffer_count, "buffers")
-    nodes: Sequence[int] = ()
-    if layout.required_nodes:
-        nodes = _pairs(metadata, _field(metadata, batch, _BATCH_NODES), layout.node_count, "arrays")
-    # the metadata may say that it is longer than the message: then the body ends elsewhere, too
-    return _Numbers(_PREFIX.size + _PREFIX.unpack_from(message)[1], body_length, nodes, buffers)
-
-
-def _check_buffers(places: Sequence[int], body_length: int) -> None:
-    end = 0
-    for index in range(1, len(places), 2):
-        length = places[index]
-        if length:
-            position = places[index - 1]
-            if length < 0 or position < end:
-                raise InvalidFrame(problem="the buffers of the Arrow message do not follow one another")
-            end = position + length
-    if end > body_length:
-        raise InvalidFrame(problem="the buffers of the Arrow message go beyond its end")
-
-
-def _field(metadata: memoryview, table: int, number: int) -> int:
-    """The position of a field of a table; 0 if it is left out."""
-    vtable = table - int(_I32.unpack_from(metadata, table)[0])
-    if vtable < 0:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
-    entry = 4 + 2 * number
-    if entry + 2 > _U16.unpack_from(metadata, vtable)[0]:
-        return 0
-    (offset,) = _U16.unpack_from(metadata, vtable + entry)
-    return table + int(offset) if offset else 0
-
-
-def _reference(metadata: memoryview, position: int) -> int:
-    """The position of the table or vector that a field points to."""
-    if not position:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
-    return position + int(_U32.unpack_from(metadata, position)[0])
-
-
-def _pairs(metadata: memoryview, field: int, count: int, what: str) -> tuple[int, ...]:
-    """The numbers of a vector of `count` structs of two int64."""
-    vector = _reference(metadata, field)
-    (stored,) = _U32.unpack_from(metadata, vector)
-    if stored != count:
-        raise InvalidFrame(problem=f"the Arrow message has {stored} {what}, its columns need {count}")
-    return struct.unpack_from(f"<{2 * count}q", metadata, vector + 4)
+def _one(kind: pa.DataType) -> pa.Array:
+    if pa.types.is_binary(kind):
+        return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"x")])
+    return number_array(np.array([1], np.int32 if kind.bit_width == 32 else np.int64))

@@ -1,13 +1,12 @@
 """From the stored bytes of a body to an Arrow record batch, without copying when they are not compressed.
 
-`arrow_message` refuses what Arrow itself would accept and must not, before Arrow opens the message.
+`message_check` refuses what Arrow itself would accept and must not, before Arrow opens the message.
 """
 
 import pyarrow as pa
 
 from quiver.model.errors import FrameTooLarge, InvalidFrame
 from quiver.model.limits import Limits
-from quiver.records.arrow_message import check_message
 from quiver.records.columns import layout_for
 from quiver.records.header import (
     COMPRESSION_LZ4,
@@ -22,6 +21,7 @@ from quiver.records.header import (
     KNOWN_COLUMNS,
     FrameHeader,
 )
+from quiver.records.message_check import check_message
 
 
 def check_readable(header: FrameHeader, limits: Limits) -> None:

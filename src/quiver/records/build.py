@@ -3,18 +3,20 @@
 import struct
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.model.errors import FrameTooLarge, InvalidRequest
+from quiver.model.limits import KIB
 from quiver.records.arrow_arrays import bitmap, number_array
 from quiver.records.arrow_input import arrow_columns
+from quiver.records.arrow_message import BytesList, Message, Piece, message_of
 from quiver.records.columns import (
     DELIVER_AT,
     EXPIRES_AT,
@@ -34,6 +36,7 @@ from quiver.records.header import (
     COMPRESSION_CODES,
     COMPRESSION_NONE,
     CONTROL,
+    HEADER_BYTES,
     NO_PRODUCER,
     PADDING_SHIFT,
     TRANSACTIONAL,
@@ -48,6 +51,13 @@ _CRC = struct.Struct("<I")
 _CRC_POSITION = 4
 _MAX_BODY_BYTES = 2**31 - ALIGNMENT
 _LOWEST_PRIORITY = 4
+_LARGE_BYTES = 64 * KIB
+"""From here on it pays not to copy a column twice."""
+
+
+Columns = Mapping[int, pa.Array | BytesList]
+"""By their header bit."""
+_Frame = TypeVar("_Frame", bytearray, memoryview)
 
 
 class FrameOptions(TypedDict, total=False):
@@ -63,6 +73,11 @@ class FrameOptions(TypedDict, total=False):
     control: bool
 
 
+class SealOptions(FrameOptions, total=False):
+    last_offset_delta: int | None
+    """For frames that lost messages, and so have an offset_delta column."""
+
+
 def build_frame(
     values: Sequence[bytes | None],
     *,
@@ -74,7 +89,7 @@ def build_frame(
     expires_at_ms: Sequence[int | None] | None = None,
     ids: Sequence[bytes | None] | None = None,
     **options: Unpack[FrameOptions],
-) -> bytes:
+) -> bytearray:
     """A producer's frame, one message per value; a value of None is a tombstone.
 
     Needs `timestamp_ms`, one for all, or `timestamps_ms`. Columns that are None throughout take no space.
@@ -100,7 +115,7 @@ def build_frame(
 
 def build_frame_from_arrow(
     batch: pa.RecordBatch | pa.Table, *, timestamp_ms: int, **options: Unpack[FrameOptions]
-) -> bytes:
+) -> bytearray:
     """A producer's frame from Arrow columns: `value`, and optionally `key`, `timestamp`, `headers`, `id`.
 
     `timestamp_ms` is for rows without their own timestamp. Raises InvalidRequest with the column that is missing,
@@ -110,8 +125,25 @@ def build_frame_from_arrow(
     return seal(arrays, low, high, **options)
 
 
-def seal(
-    arrays: Arrays,
+def seal(arrays: Columns, min_timestamp_ms: int, max_timestamp_ms: int, **options: Unpack[SealOptions]) -> bytearray:
+    """A producer's frame of these columns; the fields that the broker stamps are zero."""
+    return _seal(bytearray().join, arrays, min_timestamp_ms, max_timestamp_ms, **options)
+
+
+def seal_into(
+    join: Callable[[Iterable[Piece]], memoryview],
+    arrays: Columns,
+    min_timestamp_ms: int,
+    max_timestamp_ms: int,
+    **options: Unpack[SealOptions],
+) -> memoryview:
+    """The same in memory of the caller, into which `join` copies the pieces."""
+    return _seal(join, arrays, min_timestamp_ms, max_timestamp_ms, **options)
+
+
+def _seal(
+    join: Callable[[Iterable[Piece]], _Frame],
+    arrays: Columns,
     min_timestamp_ms: int,
     max_timestamp_ms: int,
     *,
@@ -124,32 +156,34 @@ def seal(
     transactional: bool = False,
     control: bool = False,
     last_offset_delta: int | None = None,
-) -> bytes:
-    """A producer's frame of these columns; the fields that the broker stamps are zero.
-
-    `last_offset_delta` is for frames that lost messages, and so have an offset_delta column.
-    """
+) -> _Frame:
     if not 0 <= priority <= _LOWEST_PRIORITY:
         raise InvalidRequest(problem=f"priority {priority} is not one of 0 to {_LOWEST_PRIORITY}")
     if not 0 <= min_timestamp_ms <= max_timestamp_ms <= MAX_TIMESTAMP_MS:
         raise InvalidRequest(problem="timestamps must be epoch milliseconds within the years 1970 to 9999")
     columns = sum(arrays)
-    batch = _batch(arrays, columns)
-    message = batch.serialize()
-    if message.size > _MAX_BODY_BYTES:
-        raise FrameTooLarge(size=message.size, limit=_MAX_BODY_BYTES)
+    value = arrays[VALUE.bit]
+    is_large = isinstance(value, BytesList) or value.nbytes >= _LARGE_BYTES
+    message = (message_of(arrays, columns) if is_large else None) or _arrow_message(arrays, columns)
+    size = message.size_bytes
+    if size > _MAX_BODY_BYTES:
+        raise FrameTooLarge(size=size, limit=_MAX_BODY_BYTES)
     code = COMPRESSION_CODES.get(compression)
     if code is None:
         known = ", ".join(COMPRESSION_CODES)
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {known}")
-    body = message if code == COMPRESSION_NONE else pa.Codec(compression).compress(message)
-    padding = -body.size % ALIGNMENT
+    pieces = message.pieces
+    if code != COMPRESSION_NONE:
+        compressed = pa.Codec(compression).compress(pieces[0] if len(pieces) == 1 else join(pieces))
+        pieces, size = (compressed,), compressed.size
+    padding = -size % ALIGNMENT
     attributes = code | padding << PADDING_SHIFT
     if transactional:
         attributes |= TRANSACTIONAL
     if control:
         attributes |= CONTROL
     return _joined(
+        join,
         FrameHeader(
             priority=priority,
             body_crc=0,
@@ -157,10 +191,10 @@ def seal(
             leader_epoch=0,
             header_crc=0,
             append_time_ms=0,
-            length=body.size + padding,
-            uncompressed_length=message.size,
-            record_count=batch.num_rows,
-            last_offset_delta=batch.num_rows - 1 if last_offset_delta is None else last_offset_delta,
+            length=size + padding,
+            uncompressed_length=message.size_bytes,
+            record_count=message.record_count,
+            last_offset_delta=message.record_count - 1 if last_offset_delta is None else last_offset_delta,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
@@ -170,7 +204,7 @@ def seal(
             attributes=attributes,
             columns=columns,
         ),
-        body,
+        pieces,
         padding,
     )
 
@@ -235,22 +269,32 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     arrays[HEADERS.bit] = column
 
 
-def _batch(arrays: Arrays, columns: int) -> pa.RecordBatch:
+def _to_array(items: pa.Array | BytesList, column: Column) -> pa.Array:
+    return list_array(items.items, column.field.type) if isinstance(items, BytesList) else items
+
+
+def _arrow_message(arrays: Columns, columns: int) -> Message:
+    """As Arrow writes it."""
     layout = layout_for(columns)
     try:
-        return pa.RecordBatch.from_arrays([arrays[column.bit] for column in layout.columns], schema=layout.schema)
+        found = [_to_array(arrays[column.bit], column) for column in layout.columns]
+        batch = pa.RecordBatch.from_arrays(found, schema=layout.schema)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidRequest(problem=f"the columns do not fit together ({error})") from error
+    message = batch.serialize()
+    return Message((message,), message.size, batch.num_rows)
 
 
-def _joined(header: FrameHeader, body: pa.Buffer, padding: int) -> bytes:
+def _joined(
+    join: Callable[[Iterable[Piece]], _Frame], header: FrameHeader, body: Sequence[Piece], padding: int
+) -> _Frame:
     try:
         packed = pack_header(header)
     except struct.error as error:
         raise InvalidRequest(problem=f"a number does not fit its field in the frame header ({error})") from error
-    stored = memoryview(body) if not padding else b"".join((body, bytes(padding)))
-    _CRC.pack_into(packed, _CRC_POSITION, body_crc(packed, stored))
-    return b"".join((packed, stored))
+    frame = join((packed, *body, bytes(padding)))
+    _CRC.pack_into(frame, _CRC_POSITION, body_crc(packed, memoryview(frame)[HEADER_BYTES:]))
+    return frame
 
 
 def list_array(items: Sequence[Any], kind: pa.DataType) -> pa.Array | pa.ChunkedArray:

@@ -10,7 +10,7 @@ from quiver.records.columns import TIMESTAMP, Arrays, layout_for
 from quiver.records.header import COMPRESSION_NAMES, FrameHeader
 
 
-def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytes:
+def cut_frame(header: FrameHeader, batch: pa.RecordBatch, kept: npt.NDArray[np.bool_]) -> bytearray:
     """A producer's frame with only the `kept` messages, of which there must be some. Everything else stays as it was,
     including the columns."""
     rows = batch.filter(mask_array(kept))

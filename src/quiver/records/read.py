@@ -133,14 +133,16 @@ def open_frame(
     *,
     verify: bool = True,
     limits: Limits = _DEFAULT_LIMITS,
+    header: FrameHeader | None = None,
 ) -> OpenFrame:
     """Opens the stored frame at a position. Raises InvalidFrame if it is damaged or cut off.
 
     `verify` checks both checksums and that the body is sound, so that no bytes can crash the reader. Without it the
     frame must have been checked before; that is also the way to open a frame that no broker has stamped yet.
-    `limits` bound what decompression allocates.
+    `limits` bound what decompression allocates. `header` is for callers that have read it there, with its checksum.
     """
-    header = read_stamped_header(buffer, position) if verify else unpack_header(buffer, position)
+    if header is None:
+        header = read_stamped_header(buffer, position) if verify else unpack_header(buffer, position)
     view = memoryview(buffer)[position : position + header.frame_bytes]
     if len(view) < header.frame_bytes:
         raise InvalidFrame(problem=f"{header.frame_bytes - len(view)} bytes of it are missing")

@@ -58,7 +58,7 @@ def _frames(
     return [stamped]
 
 
-def _sealed(header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first: int, last: int) -> bytes:
+def _sealed(header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first: int, last: int) -> bytearray:
     arrays = _arrays(header, rows)
     arrays[OFFSET_DELTA.bit] = number_array(deltas)
     low, high = header.min_timestamp_ms, header.max_timestamp_ms
@@ -68,7 +68,7 @@ def _sealed(header: FrameHeader, rows: pa.RecordBatch, deltas: Deltas, *, first:
         if low == high:
             del arrays[TIMESTAMP.bit]
 
-    def sealed(compression: str) -> bytes:
+    def sealed(compression: str) -> bytearray:
         return seal(
             arrays,
             low,

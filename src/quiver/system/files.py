@@ -1,5 +1,6 @@
 """The file system calls Quiver uses. A test passes a Files that counts, fails or delays them."""
 
+import ctypes
 import errno
 import fcntl
 import os
@@ -9,6 +10,10 @@ from pathlib import Path
 
 Buffer = bytes | bytearray | memoryview
 IOV_MAX = 1024
+_SYNC_FILE_RANGE_WRITE = 2
+_sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)
+if _sync_file_range is not None:  # Linux has it, and Python's `os` does not
+    _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
 
 
 class Files:
@@ -32,6 +37,14 @@ class Files:
 
     def fdatasync(self, fd: int) -> None:
         os.fdatasync(fd)
+
+    def start_writeback(self, fd: int, position: int, size: int) -> None:
+        """Lets the disk begin with a range that will be synced soon. A hint: it promises nothing and reports nothing.
+
+        An error of the disk is left to `fdatasync`, which reports it even if it happened before.
+        """
+        if _sync_file_range is not None:
+            _sync_file_range(fd, position, size, _SYNC_FILE_RANGE_WRITE)
 
     def truncate(self, fd: int, size: int) -> None:
         os.ftruncate(fd, size)

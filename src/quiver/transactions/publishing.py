@@ -69,7 +69,7 @@ class TransactionPublishing:
             raise
         return Published(number, appended.base_offset, appended.duplicate, appended.delayed)
 
-    def _frame(self, message: NewMessage, is_delayed: bool, producer_id: int, epoch: int, sequence: int) -> bytes:
+    def _frame(self, message: NewMessage, is_delayed: bool, producer_id: int, epoch: int, sequence: int) -> bytearray:
         now_ms = self._clock.now_ms()
         return build_frame(
             [message.value],

@@ -172,3 +172,16 @@ def test_a_restart_is_lived_through(start_broker):
         got += [next(iter(reader)) for _ in range(3000)]
     assert [message.value for message in got] == [b"%d" % n for n in range(3000)]
     assert [message.offset for message in got] == list(range(3000))
+
+
+def test_a_reader_of_many_partitions_takes_turns(q):
+    """An answer has room for a few partitions: those that are left out come first in the next one."""
+    wide = new_topic(q, partitions=12, durability="interval")
+    with q.producer(wide) as out:
+        for _ in range(3):
+            for number in range(12):
+                out.send_many([bytes(100)] * 700, partition=number)
+    with q.read(wide, end="latest", max_bytes="64KiB") as reader:
+        order = [batch["partition"][0].as_py() for batch in reader.batches()]
+    assert len(order) == 36
+    assert sorted(order[:12]) == list(range(12))

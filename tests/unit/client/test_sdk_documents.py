@@ -14,7 +14,7 @@ BETWEEN_PARTS = {
     "Job": {"enlist", "forget", "give_back"},
     "JobBatch": {"enlist"},
     "PendingFetch": {"answered"},
-    "Producer": {"after_fork", "begin_transaction", "give_up", "is_closed", "push", "send_within", "wake"},
+    "Producer": {"after_fork", "begin_transaction", "give_up", "is_closed", "push", "publish"},
     "SendFuture": {"outcome", "row"},
     "Stream": {"offsets_handed_out", "offsets_request", "refresh", "rewind"},
     "Transaction": {"give_up"},

@@ -319,6 +319,25 @@ class TestFullDisk:
         await log.append([frame_at(1)])
         assert log.failure is None
 
+    async def test_a_large_append_of_which_a_part_is_on_its_way_to_the_disk_is_rolled_back(
+        self, start: Callable, tmp_path: Path
+    ) -> None:
+        files = FailingFiles(kind="short_write")
+        log = await (await start(files)).open_log("a", LogOptions())
+        await log.append([frame_at(0, body=bytes(100))])
+        size = log.size_bytes
+        large = [frame_at(offset, body=bytes([offset]) * (1 << 20)) for offset in range(1, 6)]
+        files.fail_at = len(files.operations) + 2  # the second part
+        with pytest.raises(DiskFull):
+            await log.append(large)
+        assert (tmp_path / "data/logs/a" / f"{0:020d}.log").stat().st_size == log.size_bytes == size
+        await log.append(large)
+        assert files.operations[-4:] == ["pwritev", "pwritev", "pwritev", "fdatasync"]
+        found = await log.read(1, max_bytes=8 << 20)
+        assert found is not None
+        assert bytes(await found.read()) == b"".join(map(frame_bytes, large))
+        found.release()
+
     async def test_too_many_open_files_pass(self, start: Callable) -> None:
         class NoDescriptors(Files):
             are_gone = False

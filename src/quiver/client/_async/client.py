@@ -39,7 +39,7 @@ from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
 from quiver.client.work.worker_counters import WorkerCounters
 from quiver.client.work.worker_definition import Handler, WorkerDefinition
-from quiver.model.errors import PartitionNotFound, QuiverError, RequestTimeout
+from quiver.model.errors import PartitionNotFound, QuiverError
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.numbers import Size
@@ -121,18 +121,8 @@ class AsyncClient:
         """
         self._connection.check_fork()
         producer = self._publishers.get(topic) or await self._publisher(topic)
-        seconds = wait_seconds(timeout)
-        if seconds is None:
-            future, left = await producer.send(value, key, **options), self._connection.timeout + _VERDICT_SECONDS
-        else:
-            deadline = self._connection.clock.monotonic() + seconds
-            future = await producer.send_within(seconds, value, key, options)
-            left = deadline - self._connection.clock.monotonic()
-        try:
-            return await future.result(left)
-        except RequestTimeout:
-            producer.wake()
-            raise RequestTimeout(seconds=left if seconds is None else seconds) from None
+        verdict_seconds = self._connection.timeout + _VERDICT_SECONDS
+        return await producer.publish(value, key, options, wait_seconds(timeout), verdict_seconds)
 
     def producer(
         self,

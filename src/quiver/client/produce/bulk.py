@@ -68,7 +68,8 @@ def _slices(items: Iterable[Any]) -> Iterator[list[Any]]:
         raise InvalidRequest(problem="send_many takes a list of values; for one value use send")
     if isinstance(items, Sequence):
         for start in range(0, len(items), _SLICE):
-            yield list(items[start : start + _SLICE])
+            part = items[start : start + _SLICE]
+            yield part if type(part) is list else list(part)
         return
     iterator = iter(items)
     while part := list(islice(iterator, _SLICE)):

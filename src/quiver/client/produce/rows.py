@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 
 from quiver.client.produce.options import BatchLimits
 from quiver.model.errors import InvalidRequest, MessageTooLarge
+from quiver.model.limits import KIB
 from quiver.records.arrow_arrays import number_array, to_mask, to_numbers
 from quiver.records.arrow_input import arrow_columns
-from quiver.records.build import headers_array, list_array, seal
+from quiver.records.arrow_message import BytesList, bytes_list
+from quiver.records.build import headers_array, list_array, seal, seal_into
 from quiver.records.columns import (
     COLUMNS,
     DELIVER_AT,
@@ -27,20 +29,27 @@ from quiver.records.columns import (
 from quiver.records.header import FrameHeader, body_crc, pack_header, unpack_header
 from quiver.records.read import open_frame
 from quiver.structures.murmur2 import partitions_for
+from quiver.structures.reused_buffers import ReusedBuffers
 
 Sizes = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 _NO_KEY = list_array([b""], KEY.field.type)[0]
+_LARGE_VALUE_BYTES = 512
+_LARGE_FRAME_BYTES = 256 * KIB
+Frame = bytes | bytearray | memoryview
 _HASHED = (KEY.bit, ID.bit)
 """The columns that choose the partition: the first one that a message has."""
 
 
 class Rows:
-    """A run of messages: columns by their header bit, and the timestamp of those that have none of their own."""
+    """A run of messages: columns by their header bit, and the timestamp of those that have none of their own.
+
+    Large values without keys and ids stay the objects that the user gave: they are copied once, into the frame.
+    """
 
     __slots__ = ("arrays", "timestamp_ms")
 
-    def __init__(self, arrays: dict[int, pa.Array], timestamp_ms: int) -> None:
+    def __init__(self, arrays: dict[int, Any], timestamp_ms: int) -> None:
         self.arrays = arrays
         self.timestamp_ms = timestamp_ms
 
@@ -57,7 +66,8 @@ class Rows:
         deliver_at_ms: Sequence[int | None] | None = None,
         ids: Sequence[bytes | None] | None = None,
     ) -> "Rows":
-        arrays = {VALUE.bit: _array(values, VALUE.field.type, "value")}
+        large = _large_values(values) if keys is None and ids is None else None
+        arrays = {VALUE.bit: large or _array(values, VALUE.field.type, "value")}
         if keys is not None:
             arrays[KEY.bit] = _array(keys, KEY.field.type, "key")
         if headers is not None:
@@ -79,7 +89,7 @@ class Rows:
         return cls(arrays, low if low == high else timestamp_ms)
 
     @classmethod
-    def from_frame(cls, frame: bytes) -> "Rows":
+    def from_frame(cls, frame: Frame) -> "Rows":
         """The rows of a frame that this client built."""
         opened = open_frame(frame, verify=False)
         columns = layout_for(opened.header.columns).columns
@@ -151,7 +161,9 @@ class Rows:
 
     def sizes(self) -> Sizes:
         """The size of each message for limits; headers count with their average."""
-        sizes = np.diff(_offsets(self.arrays[VALUE.bit])).astype(np.int64)
+        values = self.arrays[VALUE.bit]
+        ends = values.ends if isinstance(values, BytesList) else _offsets(values)
+        sizes = np.diff(ends).astype(np.int64, copy=False)
         for bit in _HASHED:
             if bit in self.arrays:
                 sizes += np.diff(_offsets(self.arrays[bit]))
@@ -166,8 +178,8 @@ class Rows:
             raise MessageTooLarge(size=int(sizes.max()), limit=max_message_bytes)
         return runs_within(np.cumsum(sizes), limits)
 
-    def seal(self, **options: Any) -> bytes:
-        """The frame of these rows; `options` are those of the frame."""
+    def seal(self, buffers: ReusedBuffers | None = None, **options: Any) -> Frame:
+        """The frame of these rows, if it is large in one of the `buffers`; `options` are those of the frame."""
         arrays, low = dict(self.arrays), self.timestamp_ms
         high = low
         if TIMESTAMP.bit in arrays:
@@ -178,17 +190,23 @@ class Rows:
         for bit in (KEY.bit, HEADERS.bit, EXPIRES_AT.bit, ID.bit):
             if bit in arrays and arrays[bit].null_count == len(self):
                 del arrays[bit]
-        return seal(arrays, low, high, **options)
+        if buffers is None or arrays[VALUE.bit].nbytes < _LARGE_FRAME_BYTES:
+            return seal(arrays, low, high, **options)
+        return seal_into(buffers.join, arrays, low, high, **options)
 
 
-def renumbered(frame: bytes, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytes:
+ONE_ROW = Rows({VALUE.bit: pa.nulls(1, VALUE.field.type)}, 0)
+"""In the place of a message of which only the frame is kept."""
+
+
+def renumbered(frame: Frame, *, producer_id: int, producer_epoch: int, base_sequence: int) -> Frame:
     """The same frame with another producer identity."""
     fields = unpack_header(frame)._replace(
         producer_id=producer_id, producer_epoch=producer_epoch, base_sequence=base_sequence, body_crc=0
     )
     body = memoryview(frame)[len(pack_header(fields)) :]
     header = pack_header(FrameHeader._make(fields._replace(body_crc=body_crc(pack_header(fields), body))))
-    return b"".join((header, body))
+    return header + body
 
 
 def runs_within(ends: Sizes, limits: BatchLimits) -> Iterator[tuple[int, int, int]]:
@@ -200,6 +218,13 @@ def runs_within(ends: Sizes, limits: BatchLimits) -> Iterator[tuple[int, int, in
         end = int(ends[stop - 1])
         yield start, stop, end - before
         start, before = stop, end
+
+
+def _large_values(values: Sequence[Any]) -> BytesList | None:
+    """None for small ones, and for what is not bytes. The first tells mostly, so small ones cost no look at each."""
+    if values and type(values[0]) is bytes and len(values[0]) >= _LARGE_VALUE_BYTES:
+        return bytes_list(values, _LARGE_VALUE_BYTES)
+    return None
 
 
 def _array(items: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:

@@ -68,7 +68,7 @@ class StoredFrame(NamedTuple):
         """Checks and opens the frame. Raises CorruptData if its bytes are not what the producer sent."""
         cursor = self.cursor
         try:
-            frame = open_frame(self.payload, self.position, limits=limits)
+            frame = open_frame(self.payload, self.position, limits=limits, header=self.header)
         except InvalidFrame as error:
             raise _corrupt(topic, cursor.partition, error, self.header.next_offset) from None
         return ReadFrame(cursor.partition, frame, self.start, cursor.end, self._past(frame, monotonic))

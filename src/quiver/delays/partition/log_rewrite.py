@@ -42,7 +42,7 @@ async def copy_rows(schedule: Partition, rows: Sequence[ScheduledRow]) -> list[i
     return [place.base_offset + step for place, run in zip(appended, runs, strict=True) for step in range(len(run))]
 
 
-def _frame(rows: Sequence[ScheduledRow]) -> bytes:
+def _frame(rows: Sequence[ScheduledRow]) -> bytearray:
     return build_frame(
         [row.value for row in rows],
         keys=[row.key for row in rows],

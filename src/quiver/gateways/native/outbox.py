@@ -9,13 +9,15 @@ from collections.abc import Callable
 from itertools import islice
 
 from quiver.gateways.native.context import NativeCounts
-from quiver.model.limits import MIB
+from quiver.model.limits import KIB, MIB
 from quiver.storage.port import FrameSlice
 from quiver.system.pace import Pace
 
 _BUFFERS_PER_SEND = 64
 _BYTES_PER_TURN = MIB
 """After so many bytes the loop gets a turn, however fast the client reads."""
+_SMALL_SLICES_BYTES = 64 * KIB
+"""So much of slices is read and sent with the bytes before them: for less, sendfile costs more than a copy."""
 _ITEM_OVERHEAD = 128
 _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
@@ -41,6 +43,7 @@ class Outbox:
         self._on_sent, self._on_broken = on_sent, on_broken
         self._loop = asyncio.get_running_loop()
         self._items: deque[bytes | memoryview | FrameSlice] = deque()
+        self._slice_count = 0
         self._wakeup: asyncio.Future[None] | None = None
         self._closed = self._corked = self._will_flush = False
         self._has_sendfile = isinstance(sock, socket.socket)
@@ -75,6 +78,7 @@ class Outbox:
         overhead = _ITEM_OVERHEAD
         if slices or payload:
             self._items.extend(slices)
+            self._slice_count += len(slices)
             self._items.extend(payload)
             in_memory += sum(map(len, payload))
             size = in_memory + sum([part.length for part in slices])
@@ -106,7 +110,7 @@ class Outbox:
         if wakeup is None or wakeup.done() or not self._items:
             return  # the task is at it, or has not begun: then it looks for itself
         try:
-            if isinstance(self._items[0], bytes | memoryview) and self._send_bytes():
+            if not self._slice_count and self._send_bytes():
                 self._on_sent()
         except Exception as error:
             self._on_broken(str(error))
@@ -117,10 +121,14 @@ class Outbox:
         pace = Pace()
         try:
             while True:
-                await pace.turn()
-                if not self._items:
+                if self._items:
+                    await pace.turn()
+                else:
                     self._wakeup = self._loop.create_future()
                     await self._wakeup
+                    pace = Pace()
+                if self._slice_count:
+                    await self._read_small_slices()
                 if isinstance(self._items[0], bytes | memoryview):
                     if not self._send_bytes():
                         await self._writable()
@@ -130,6 +138,22 @@ class Outbox:
         except Exception as error:
             # Half a packet may have left: whatever failed, a socket or a stored slice, the stream cannot go on.
             self._on_broken(str(error))
+
+    async def _read_small_slices(self) -> None:
+        """Puts the bytes of small slices near the head of the queue in their place."""
+        left = _SMALL_SLICES_BYTES
+        for place in range(min(len(self._items), _BUFFERS_PER_SEND)):
+            part = self._items[place]
+            if isinstance(part, bytes | memoryview):
+                continue
+            left -= part.length
+            if left < 0:
+                return
+            self._items[place] = _whole(await part.read(), part.length)
+            self._slice_count -= 1
+            self.queued_bytes += _ITEM_OVERHEAD
+            self.memory_bytes += part.length + _ITEM_OVERHEAD
+            part.release()
 
     def _send_bytes(self) -> bool:
         """Sends the run of bytes at the head of the queue, or some of it; False when the socket takes nothing."""
@@ -144,8 +168,8 @@ class Outbox:
                 slices_follow += 1
                 if slices_follow == 2:
                     break
-        if slices_follow == 2 and not self._corked:
-            self._cork(True)
+        if (slices_follow == 2) != self._corked and slices_follow != 1:
+            self._cork(not self._corked)
         try:
             sent = self._sock.sendmsg(run, (), socket.MSG_MORE if slices_follow else 0)
         except (BlockingIOError, InterruptedError):
@@ -168,8 +192,9 @@ class Outbox:
     async def _send_slice(self, part: FrameSlice) -> None:
         file = part.file
         if file is None or not self._has_sendfile or not await self._send_file(file[0], file[1], part.length):
-            await self._send_all(memoryview(await part.read()).cast("B")[: part.length], part.length)
+            await self._send_all(_whole(await part.read(), part.length))
         self._items.popleft()
+        self._slice_count -= 1
         part.release()
         if self._corked and (not self._items or isinstance(self._items[0], bytes | memoryview)):
             self._cork(False)
@@ -204,9 +229,7 @@ class Outbox:
                 await asyncio.sleep(0)
         return True
 
-    async def _send_all(self, data: memoryview, length: int) -> None:
-        if len(data) != length:
-            raise OSError(errno.EIO, "stored bytes are shorter than announced")
+    async def _send_all(self, data: memoryview) -> None:
         while data:
             try:
                 sent = self._sock.send(data[:_BYTES_PER_TURN])
@@ -233,6 +256,13 @@ class Outbox:
         finally:
             if not self._closed:
                 self._loop.remove_writer(self._fd)
+
+
+def _whole(data: bytes | memoryview, length: int) -> memoryview:
+    view = memoryview(data).cast("B")[:length]
+    if len(view) != length:
+        raise OSError(errno.EIO, "stored bytes are shorter than announced")
+    return view
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -20,12 +20,14 @@ from quiver.log.segment.index import (
     SegmentIndex,
     among,
 )
+from quiver.model.limits import MIB
 from quiver.records.header import ALIGNMENT, CONTROL, HEADER_BYTES, FrameHeader, StampedFrame
 from quiver.system.files import IOV_MAX, Buffer
 
 _NO_TIMESTAMP = -(2**63)
 _REBUILD_WINDOW_BYTES = 256 * 1024
 _HOLES = 1_000
+_PART_BYTES = 2 * MIB
 
 
 def segment_path(directory: Path, base_offset: int) -> Path:
@@ -70,29 +72,37 @@ class Segment:
     def path(self) -> Path:
         return self.file.path
 
-    def write(self, frames: Sequence[StampedFrame]) -> None:
+    def write(self, frames: Sequence[StampedFrame], *, is_synced_next: bool = False) -> None:
         """Writes headers and bodies after the committed end, without joining them. `commit` counts them.
 
-        Raises OSError if the file system writes less; some bytes may then be in the file.
+        Of a large write that `is_synced_next`, the disk gets the first part while the rest is copied. Raises OSError
+        if the file system writes less; some bytes may then be in the file.
         """
+        fd, position = self._open_files.pin(self.file), self.size
+        try:
+            self.file.dirty = True
+            for part in _parts(frames, _PART_BYTES) if is_synced_next else (frames,):
+                start, position = position, self._write(fd, part, position)
+                if is_synced_next and position - start >= _PART_BYTES:
+                    self._open_files.files.start_writeback(fd, start, position - start)
+        finally:
+            self._open_files.unpin(self.file)
+
+    def _write(self, fd: int, frames: Sequence[StampedFrame], position: int) -> int:
+        """Returns the position after the frames."""
         buffers: list[Buffer] = []
         size = 0
         for header, header_bytes, body in frames:
             buffers.append(header_bytes)
             buffers.append(body)
             size += HEADER_BYTES + header.length
-        fd = self._open_files.pin(self.file)
-        try:
-            self.file.dirty = True
-            files = self._open_files.files
-            if len(buffers) > IOV_MAX:
-                files.write_all(fd, buffers, self.size)
-                return
-            written = files.pwritev(fd, buffers, self.size)
-            if written != size:
-                files.write_all(fd, _after(buffers, written), self.size + written)
-        finally:
-            self._open_files.unpin(self.file)
+        files = self._open_files.files
+        if len(buffers) > IOV_MAX:
+            return files.write_all(fd, buffers, position)
+        written = files.pwritev(fd, buffers, position)
+        if written != size:
+            return files.write_all(fd, _after(buffers, written), position + written)
+        return position + size
 
     def commit(self, frames: Sequence[StampedFrame]) -> None:
         """Counts frames that were written after the end."""
@@ -333,6 +343,18 @@ class Segment:
         """Closes the files."""
         self._open_files.forget(self.file)
         self._open_files.forget(self.index.file)
+
+
+def _parts(frames: Sequence[StampedFrame], size_bytes: int) -> Iterator[Sequence[StampedFrame]]:
+    """The frames in runs that reach a size; the last may be smaller."""
+    start = size = 0
+    for number, frame in enumerate(frames, 1):
+        size += frame.header.frame_bytes
+        if size >= size_bytes:
+            yield frames[start:number]
+            start, size = number, 0
+    if start < len(frames):
+        yield frames[start:]
 
 
 def _after(buffers: Sequence[Buffer], count: int) -> list[Buffer]:

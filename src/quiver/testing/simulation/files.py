@@ -114,6 +114,9 @@ class SimulatedFiles(Files):
         self._step()
         inode.sync()
 
+    def start_writeback(self, fd: int, position: int, size: int) -> None:
+        self._inode(fd)
+
     def truncate(self, fd: int, size: int) -> None:
         inode = self._inode(fd)
         self._step()

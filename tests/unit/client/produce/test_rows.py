@@ -8,9 +8,12 @@ from quiver.client.produce.options import BatchLimits
 from quiver.client.produce.rows import Rows, renumbered
 from quiver.model.errors import InvalidRequest, MessageTooLarge
 from quiver.model.limits import Limits
+from quiver.records.arrow_message import BytesList
 from quiver.records.check import check_frame
+from quiver.records.columns import VALUE
 from quiver.records.read import open_frame
 from quiver.structures.murmur2 import partition_for
+from quiver.structures.reused_buffers import ReusedBuffers
 
 LIMITS = Limits()
 
@@ -88,3 +91,43 @@ def test_arrow_tables_become_rows():
 def test_what_is_no_bytes_is_refused():
     with pytest.raises(InvalidRequest, match="value"):
         Rows.from_lists([b"a", 5], timestamp_ms=1)  # type: ignore[list-item]
+
+
+LARGE = [bytes([number]) * size for number, size in enumerate((600, 512, 0, 2000, 700, 512))]
+
+
+def test_large_values_are_left_where_they_are_until_the_frame_is_built():
+    rows = Rows.from_lists(LARGE, timestamp_ms=3)
+    assert isinstance(rows.arrays[VALUE.bit], BytesList)
+    assert rows.sizes().tolist() == [len(value) for value in LARGE]
+    assert len(rows) == len(LARGE)
+    for start, stop in ((0, 6), (0, 2), (1, 4), (2, 3), (5, 6)):
+        frame = rows.slice(start, stop).seal(producer_id=1, producer_epoch=0, base_sequence=0)
+        assert check_frame(frame, LIMITS).record_count == stop - start
+        assert open_frame(frame, verify=False).values() == LARGE[start:stop]
+
+
+@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+def test_frames_in_reused_memory_are_the_same(compression: str):
+    buffers = ReusedBuffers(2)
+    values = [bytes([number % 251]) * 1000 for number in range(300)]
+    plain = Rows.from_lists(values, timestamp_ms=3).seal(compression=compression)
+    frames = [Rows.from_lists(values, timestamp_ms=3).seal(buffers, compression=compression) for _ in range(4)]
+    assert all(frame == plain for frame in frames)
+    check_frame(frames[0], LIMITS)
+
+
+@pytest.mark.parametrize("other", [None, bytearray(b"b" * 600), memoryview(b"m" * 600)])
+def test_values_that_are_not_all_bytes_become_an_array(other: object):
+    rows = Rows.from_lists([b"a" * 600, other], timestamp_ms=3)  # type: ignore[list-item]
+    assert open_frame(rows.seal(), verify=False).values() == [b"a" * 600, None if other is None else bytes(other)]  # type: ignore[call-overload]
+
+
+def test_large_values_with_the_other_columns():
+    rows = Rows.from_lists(
+        LARGE, headers=[{"h": b"1"}] * 6, timestamps_ms=list(range(6)), expires_at_ms=[9, None] * 3, timestamp_ms=3
+    )
+    frame = open_frame(rows.slice(1, 5).seal(), verify=False)
+    assert frame.values() == LARGE[1:5]
+    assert frame.timestamps() == [1, 2, 3, 4]
+    assert frame.headers() == [{"h": b"1"}] * 4

@@ -8,6 +8,7 @@ from quiver.client.produce.batches.batch import Batch
 from quiver.client.produce.batches.in_flight import InFlightBatches
 from quiver.client.produce.batches.routing import RoutedRows
 from quiver.client.produce.batches.send_outcome import SendOutcome
+from quiver.client.produce.options import ProducerConfig
 from quiver.client.produce.route import PLAIN_ROUTE
 from quiver.client.produce.rows import Rows
 from quiver.client.read.partition_source import PartitionSource
@@ -52,7 +53,7 @@ def test_frames_carry_the_transaction():
     first = batch()
     in_flight = in_flight_with(first)
     [(queue, taken)] = in_flight.take(0.0, ME)
-    header = unpack_header(taken.build(queue.identity, "none", transactional=True))
+    header = unpack_header(taken.build(queue.identity, ProducerConfig(is_transactional=True)))
     assert header.is_transactional
     assert (header.producer_id, header.producer_epoch, header.base_sequence) == (*ME, 0)
 
@@ -99,13 +100,13 @@ def test_what_was_hashed_by_an_old_count_leaves_no_hole_in_the_numbers():
     keyed, plain = batch(2), batch(3, hashed=False)
     in_flight = in_flight_with(keyed, plain)
     first, second = in_flight.take(0.0, ME)
-    second[1].build(ME, "none")
+    second[1].build(ME, ProducerConfig())
     assert not refuse(in_flight, first, StalePartitionCount("x"))
     assert not refuse(in_flight, second, OutOfSequence("x"))
     assert in_flight.withdraw(is_new_topic=False) == [keyed]
     [(_, taken)] = in_flight.take(0.0, ME)
     assert taken is plain
-    assert unpack_header(taken.build(ME, "none")).base_sequence == 0
+    assert unpack_header(taken.build(ME, ProducerConfig())).base_sequence == 0
 
 
 def run_of(lease: int, offsets: range) -> HeldRun:

@@ -2,10 +2,11 @@
 
 import socket
 from collections.abc import Callable
+from typing import TypeVar
 
 from quiver.client._async.connection.connection import AsyncConnection, Reply
 from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncEnvironment
-from quiver.client._backend_async import Lock, acquire, sleep
+from quiver.client._backend_async import Gate, Lock, acquire, sleep
 from quiver.client.backoff import retry_backoff
 from quiver.client.connection.address import Address, Bootstrap
 from quiver.client.connection.fork import watch_forks
@@ -27,6 +28,7 @@ from quiver.system.backoff import Backoff
 Target = Bootstrap | Callable[[], socket.socket]
 """Addresses to dial, or a function that returns a connected socket (the embedded broker)."""
 
+_T = TypeVar("_T")
 _CONNECT_SECONDS = 10.0
 
 
@@ -79,6 +81,19 @@ class AsyncReconnectingConnection:
             return connection
         finally:
             self._connecting.release()
+
+    @property
+    def idle_connection(self) -> AsyncConnection | None:
+        """The connection, if it is open and nobody is sending."""
+        connection = self._connection
+        if connection is None or not connection.is_open or connection.is_sending or self._forked_from is not None:
+            return None
+        return connection
+
+    async def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        """Waits for a gate that an answer opens, see `AsyncConnection.wait`."""
+        connection = self._connection
+        return await (gate.wait(timeout) if connection is None else connection.wait(gate, timeout))
 
     def new_backoff(self) -> Backoff:
         """A backoff for one operation that is retried."""

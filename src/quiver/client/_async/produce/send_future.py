@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
 from quiver.client._backend_async import Waiter, monotonic
 from quiver.client.connection.fork import current_pid
-from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.send_outcome import SendOutcome, fresh, result_in
 from quiver.client.produce.published import Published, Span
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
@@ -24,17 +26,15 @@ class AsyncSendFuture(msgspec.Struct, gc=False, eq=False):
     def done(self) -> bool:
         return self.outcome.is_known(self.row)
 
-    async def result(self, timeout: Duration | None = None) -> Published:
-        """Topic, partition and offset once the broker has stored the message; raises why it was not stored.
+    async def result(
+        self, timeout: Duration | None = None, _broker: AsyncReconnectingConnection | None = None
+    ) -> Published:
+        """Topic, partition and offset once the broker has the message; raises why it has not.
 
         Raises RequestTimeout after `timeout`: the message is still being sent.
         """
-        await wait_until(lambda: self.done, self.outcome, timeout)
-        result = self.outcome.result_of(self.row)
-        if isinstance(result, QuiverError):
-            raise fresh(result)
-        assert result is not None
-        return result
+        await wait_until(lambda: self.done, self.outcome, timeout, _broker)
+        return _published(self.outcome.result_of(self.row))
 
     def add_done_callback(self, callback: Callable[["AsyncSendFuture"], Any]) -> None:
         """Calls `callback(future)` once the outcome is known; then `result` returns immediately. It must be quick."""
@@ -69,7 +69,34 @@ class AsyncBulkSendFuture:
         self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
+async def result_of_single(batch: Batch, timeout: float, broker: AsyncReconnectingConnection) -> Published:
+    """Where the message of a batch of one is; raises why it is nowhere. RequestTimeout, as futures."""
+    outcome, deadline = batch.outcomes[0], monotonic() + timeout
+    while not batch.current.is_settled:
+        waiter: Waiter[None] = Waiter()
+        outcome.watchers.add(waiter.set)
+        if not batch.current.is_settled:
+            try:
+                await broker.wait(waiter, deadline - monotonic())
+            except TimeoutError:
+                raise RequestTimeout(seconds=timeout) from None
+    return _published(result_in(outcome.topic, batch.current, 0))
+
+
+def _published(result: Published | QuiverError | None) -> Published:
+    if isinstance(result, QuiverError):
+        raise fresh(result)
+    assert result is not None
+    return result
+
+
+async def wait_until(
+    is_known: Callable[[], bool],
+    outcome: SendOutcome,
+    timeout: Duration | None,
+    broker: AsyncReconnectingConnection | None = None,
+) -> None:
+    """Waits until what is asked for is known, and receives answers of the broker meanwhile; RequestTimeout."""
     seconds = wait_seconds(timeout)
     deadline = None if seconds is None else monotonic() + seconds
     while not is_known():
@@ -80,7 +107,8 @@ async def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout
         try:
             if is_known():
                 return
-            await waiter.wait(None if deadline is None else deadline - monotonic())
+            left = None if deadline is None else deadline - monotonic()
+            await (waiter.wait(left) if broker is None else broker.wait(waiter, left))
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
         finally:

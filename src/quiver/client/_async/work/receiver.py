@@ -71,8 +71,11 @@ class AsyncReceiver:
             return math.inf
         return max(self._retry_at, self._asked_at + _SMALL_REQUEST_SECONDS)
 
-    async def ask(self, timeout: float | None = None) -> None:
-        """Sends a request if it is time for one. Never raises: `error` says what is wrong."""
+    async def ask(self, timeout: float | None = None, *, is_waited_for: bool = False) -> None:
+        """Sends a request if it is time for one. Never raises: `error` says what is wrong.
+
+        `is_waited_for`: see `AsyncConnection.send`.
+        """
         if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
             return
         async with self._sending:
@@ -83,7 +86,8 @@ class AsyncReceiver:
                 if not self._topics:
                     await self.open(timeout)
                 self._connection = await self._broker.connection(timeout)
-                await self._connection.send([Outbound(self._request(count), None, self._answered)])
+                request = Outbound(self._request(count), None, self._answered)
+                await self._connection.send([request], is_waited_for=is_waited_for)
             except QuiverError as error:
                 self._failed(error)
             except BaseException:

@@ -96,7 +96,7 @@ class AsyncSettler:
         if self.decided and self.is_asleep:
             self.wake_soon()
         try:
-            await waiter.wait(self._broker.timeout)
+            await self._broker.wait(waiter, self._broker.timeout)
         except TimeoutError:
             raise self._last_error or RequestTimeout(seconds=self._broker.timeout) from None
         if decision.error is not None:

@@ -273,8 +273,8 @@ class AsyncWork:
             receiver.window.grow()
         receiver.is_wanted = True
         try:
-            await receiver.ask(limit.left)
-            await self._state.news.wait(limit.most(_LOOK_SECONDS))
+            await receiver.ask(limit.left, is_waited_for=True)
+            await self._broker.wait(self._state.news, limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 

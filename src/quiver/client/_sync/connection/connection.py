@@ -1,13 +1,14 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """One connection to a broker: handshake, many requests in flight, responses in any order."""
 
+import logging
 import socket
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from quiver.client._backend_sync import Buffer, Lock, Stream, Task, Waiter
+from quiver.client._backend_sync import Buffer, Gate, Lock, Stream, Waiter
 from quiver.client.connection.fork import watch_forks
 from quiver.model.errors import (
     ConnectionLost,
@@ -32,11 +33,12 @@ from quiver.protocol.messages import (
 from quiver.protocol.packet import LENGTH_BYTES, NO_CORRELATION, PacketReader, decode_response, encode_packet
 from quiver.protocol.preface import PREFACE
 
+_logger = logging.getLogger(__name__)
 _END_SECONDS = 5.0
 """How long closing waits for the receiver; one that an interrupt left stuck is abandoned."""
 _CORRELATIONS = 2**32 - 1
 _EMPTY = memoryview(b"")
-_LARGE_BYTES = 64 * 1024
+_T = TypeVar("_T")
 
 OnAnswer = Callable[[Response | QuiverError, memoryview], None]
 """Called once, where responses are received: it must be quick and must not wait."""
@@ -78,13 +80,13 @@ class Connection:
         self._correlation = 0
         self._sending = Lock()
         self._error: QuiverError | None = None
-        self._task: Task | None = None
+        self._reader = self._stream.reader(self, "quiver-connection")
         watch_forks(self)
 
     def open(self, client_id: str, timeout: float) -> None:
         """Does the handshake. Raises ConnectionLost, or the broker's own refusal."""
         self._stream.set_no_delay()
-        self._task = Task(self._receive, "quiver-connection")
+        self._reader.start()
         try:
             self._stream.send([PREFACE])
             hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client_id)
@@ -107,14 +109,20 @@ class Connection:
         return self._error is None
 
     @property
+    def is_sending(self) -> bool:
+        return self._sending.locked()
+
+    @property
     def lost_by(self) -> QuiverError:
         """What ended it."""
         assert self._error is not None, "it is open"
         return self._error
 
-    def send(self, requests: Sequence[Outbound]) -> None:
-        """Sends requests one after the other in one write. Never raises: if the connection is lost, its error is
-        their result."""
+    def send(self, requests: Sequence[Outbound], *, is_waited_for: bool = False) -> None:
+        """Sends requests one after the other in one write. Never raises: a lost connection answers them.
+
+        `is_waited_for`: the caller calls `wait` next, or soon enough, and receives the answers there.
+        """
         with self._sending:
             buffers: list[Buffer] = []
             for request, payload, on_answer in requests:
@@ -134,13 +142,20 @@ class Connection:
                     raise
         if self._error is not None:
             self.fail(self._error)
+        elif not is_waited_for:
+            self._reader.expect()
+
+    def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        """Waits for a gate that an answer opens. In a thread, answers are received there: it is woken once."""
+        return self._reader.wait(gate, timeout)
 
     def call(self, request: Message, timeout: float | None) -> Reply:
         """The response to one request, also a Failure. Raises RequestTimeout or ConnectionLost without a response."""
         waiter: Waiter[tuple[Response | QuiverError, memoryview]] = Waiter()
-        self.send([Outbound(request, None, lambda answer, payload: waiter.set((answer, payload)))])
+        on_answer: OnAnswer = lambda answer, payload: waiter.set((answer, payload))  # noqa: E731
+        self.send([Outbound(request, None, on_answer)], is_waited_for=True)
         try:
-            got = waiter.wait(timeout)
+            got = self.wait(waiter, timeout)
         except TimeoutError:
             raise RequestTimeout(seconds=timeout) from None
         assert got is not None
@@ -154,6 +169,7 @@ class Connection:
         if self._error is None:
             self._error = error
             self._stream.abort()
+            self._reader.end()
         while self._waiting:
             try:
                 _, on_answer = self._waiting.popitem()
@@ -164,42 +180,50 @@ class Connection:
     def finish(self, timeout: float) -> None:
         """Sends nothing more, takes the responses to requests in flight, and closes."""
         self._stream.end_sending()
-        if self._task is not None:
-            self._task.join(timeout)
+        self._reader.expect()
+        self._reader.join(timeout)
         self.close()
 
     def close(self) -> None:
         self.fail(ConnectionLost(address=self.address, problem="the connection was closed"))
-        if self._task is not None:
-            self._task.cancel()
-            self._task.join(_END_SECONDS)
-            self._task = None
-        self._stream.close()
+        self._reader.join(_END_SECONDS)
+        self._reader.close()
 
     def after_fork(self, parent_pid: int) -> None:
         """It cannot be used in the child. Only the descriptor is closed: the parent still uses the same socket."""
         self._error = ForkRefused(pid=parent_pid)
-        self._waiting, self._sending, self._task = {}, Lock(), None
-        self._stream.close()
+        self._waiting, self._sending = {}, Lock()
+        self._reader.after_fork()
 
-    def _receive(self) -> None:
-        try:
-            while True:
-                buffer = self._packets.get_buffer()
-                count = self._stream.receive_into(buffer, len(buffer) > _LARGE_BYTES)
-                if count == 0:
-                    raise ConnectionLost(address=self.address, problem="the broker closed the connection")
-                for correlation, message, payload in self._packets.received(count):
-                    self._take_answer(correlation, decode_response(message), payload)
-        except OSError as error:
+    # for the reader of the socket
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether answers are still to come."""
+        return bool(self._waiting)
+
+    def get_buffer(self) -> memoryview:
+        return self._packets.get_buffer()
+
+    def received(self, count: int) -> None:
+        """So many bytes lie in the buffer."""
+        if count == 0:
+            raise ConnectionLost(address=self.address, problem="the broker closed the connection")
+        for correlation, message, payload in self._packets.received(count):
+            self._take_answer(correlation, decode_response(message), payload)
+
+    def receiving_failed(self, error: BaseException) -> None:
+        """Ends the connection by what happened while it was received from."""
+        if isinstance(error, OSError):
             self.fail(self._lost(error))
-        except RequestTooLarge as error:
+        elif isinstance(error, RequestTooLarge):
             self.fail(ProtocolError(problem=f"{self.address} {_described(error)}"))
-        except QuiverError as error:
+        elif isinstance(error, QuiverError):
             self.fail(error)
-        except BaseException:
+        else:
+            if isinstance(error, Exception):
+                _logger.error("an answer from %s could not be taken", self.address, exc_info=error)
             self.fail(ConnectionLost(address=self.address, problem="receiving was interrupted"))
-            raise
 
     def _take_answer(self, correlation: int, answer: Response, payload: memoryview) -> None:
         if correlation == NO_CORRELATION:
@@ -208,7 +232,13 @@ class Connection:
             raise ProtocolError(problem=f"{type(answer).__name__} belongs to no request")
         on_answer = self._waiting.pop(correlation, None)
         if on_answer is not None:
-            on_answer(answer, payload)
+            try:
+                on_answer(answer, payload)
+            except Exception:
+                raise
+            except BaseException:  # an interrupt: what it may have missed is told by the end of the connection
+                self._waiting[correlation] = on_answer
+                raise
 
     def _lost(self, error: OSError) -> ConnectionLost:
         return ConnectionLost(address=self.address, problem=error.strerror or str(error) or "it broke")

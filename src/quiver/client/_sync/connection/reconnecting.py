@@ -3,8 +3,9 @@
 
 import socket
 from collections.abc import Callable
+from typing import TypeVar
 
-from quiver.client._backend_sync import Lock, acquire, sleep
+from quiver.client._backend_sync import Gate, Lock, acquire, sleep
 from quiver.client._sync.connection.connection import Connection, Reply
 from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environment
 from quiver.client.backoff import retry_backoff
@@ -28,6 +29,7 @@ from quiver.system.backoff import Backoff
 Target = Bootstrap | Callable[[], socket.socket]
 """Addresses to dial, or a function that returns a connected socket (the embedded broker)."""
 
+_T = TypeVar("_T")
 _CONNECT_SECONDS = 10.0
 
 
@@ -80,6 +82,19 @@ class ReconnectingConnection:
             return connection
         finally:
             self._connecting.release()
+
+    @property
+    def idle_connection(self) -> Connection | None:
+        """The connection, if it is open and nobody is sending."""
+        connection = self._connection
+        if connection is None or not connection.is_open or connection.is_sending or self._forked_from is not None:
+            return None
+        return connection
+
+    def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        """Waits for a gate that an answer opens, see `Connection.wait`."""
+        connection = self._connection
+        return gate.wait(timeout) if connection is None else connection.wait(gate, timeout)
 
     def new_backoff(self) -> Backoff:
         """A backoff for one operation that is retried."""

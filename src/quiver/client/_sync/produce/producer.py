@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from quiver.client._backend_sync import sleep
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
-from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
+from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture, result_of_single
 from quiver.client._sync.produce.sender import Sender
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.connection.fork import watch_forks
+from quiver.client.produce.batches.batch import Batch
 from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.bulk import bulk_rows
@@ -22,12 +23,14 @@ from quiver.client.produce.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, Bulk
 from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig, SendOptions
 from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoing, route_of
-from quiver.client.produce.payload import message_bytes
+from quiver.client.produce.payload import key_bytes, message_bytes, value_bytes
+from quiver.client.produce.published import Published
 from quiver.client.produce.route import Route
 from quiver.client.produce.rows import Rows
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
+from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES
 
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
@@ -189,15 +192,41 @@ class Producer:
 
     # gathering
 
-    def send_within(self, seconds: float, value: Any, key: Any, options: SendOptions) -> SendFuture:
-        """Like `send`, but waits at most `timeout` in total, also for metadata."""
-        return self._send_any(value, key, options, self._broker.clock.monotonic() + seconds)
+    def publish(
+        self, value: Any, key: Any, options: SendOptions, seconds: float | None, verdict_seconds: float
+    ) -> Published:
+        """Sends one message at once, and waits for its outcome: for `seconds`, whatever has to be found out first,
+        or else for `verdict_seconds` after it was sent. RequestTimeout."""
+        clock = self._broker.clock
+        deadline = None if seconds is None else clock.monotonic() + seconds
+        batch = None if options else self._send_single(value, key)
+        future = None if batch else self._send_any(value, key, options, deadline, is_waited_for=True)
+        left = verdict_seconds if deadline is None else deadline - clock.monotonic()
+        try:
+            if batch is not None:
+                return result_of_single(batch, left, self._broker)
+            assert future is not None
+            return future.result(left, self._broker)
+        except RequestTimeout:
+            self._sender.wake()  # it is sent all the same
+            raise RequestTimeout(seconds=verdict_seconds if seconds is None else seconds) from None
 
-    def wake(self) -> None:
-        """Makes sure that what was taken is sent even if nobody waits for its future."""
-        self._sender.wake()
+    def _send_single(self, value: Any, key: Any) -> Batch | None:
+        """Sends a message by itself; None when that is not possible now, or not with this message."""
+        content, word = value_bytes(value), key_bytes(key)
+        if content is None or len(content) > SINGLE_VALUE_BYTES or (word and len(word) > SINGLE_KEY_BYTES):
+            return None
+        return self._sender.send_single(content, word)
 
-    def _send_any(self, value: Any, key: Any, options: SendOptions, deadline: float | None = None) -> SendFuture:
+    def _send_any(
+        self,
+        value: Any,
+        key: Any,
+        options: SendOptions,
+        deadline: float | None = None,
+        *,
+        is_waited_for: bool = False,
+    ) -> SendFuture:
         message, route = outgoing(value, key, options, self._broker.clock.now_ms())
         topic = self._begin(route, deadline)
         size = message_bytes(message.value, message.key, message.headers, message.id)
@@ -207,7 +236,7 @@ class Producer:
         added = self._chunks.add(message, route, size, topic.max_message_bytes)
         sender = self._sender
         if self._config.linger_seconds == 0:
-            sender.pump(self._left(deadline))
+            sender.pump(self._left(deadline), is_waited_for=is_waited_for)
             if sender.has_work:  # the broker asked for a pause, or a window is full
                 sender.wake()
         elif added.is_full or (added.is_first and sender.needs_waking):

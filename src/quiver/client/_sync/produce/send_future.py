@@ -7,8 +7,10 @@ from typing import Any
 import msgspec
 
 from quiver.client._backend_sync import Waiter, monotonic
+from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client.connection.fork import current_pid
-from quiver.client.produce.batches.send_outcome import SendOutcome, fresh
+from quiver.client.produce.batches.batch import Batch
+from quiver.client.produce.batches.send_outcome import SendOutcome, fresh, result_in
 from quiver.client.produce.published import Published, Span
 from quiver.model.errors import ForkRefused, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
@@ -25,17 +27,13 @@ class SendFuture(msgspec.Struct, gc=False, eq=False):
     def done(self) -> bool:
         return self.outcome.is_known(self.row)
 
-    def result(self, timeout: Duration | None = None) -> Published:
-        """Topic, partition and offset once the broker has stored the message; raises why it was not stored.
+    def result(self, timeout: Duration | None = None, _broker: ReconnectingConnection | None = None) -> Published:
+        """Topic, partition and offset once the broker has the message; raises why it has not.
 
         Raises RequestTimeout after `timeout`: the message is still being sent.
         """
-        wait_until(lambda: self.done, self.outcome, timeout)
-        result = self.outcome.result_of(self.row)
-        if isinstance(result, QuiverError):
-            raise fresh(result)
-        assert result is not None
-        return result
+        wait_until(lambda: self.done, self.outcome, timeout, _broker)
+        return _published(self.outcome.result_of(self.row))
 
     def add_done_callback(self, callback: Callable[["SendFuture"], Any]) -> None:
         """Calls `callback(future)` once the outcome is known; then `result` returns immediately. It must be quick."""
@@ -70,7 +68,34 @@ class BulkSendFuture:
         self.outcome.when_known(lambda: self.done, lambda: callback(self))
 
 
-def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Duration | None) -> None:
+def result_of_single(batch: Batch, timeout: float, broker: ReconnectingConnection) -> Published:
+    """Where the message of a batch of one is; raises why it is nowhere. RequestTimeout, as futures."""
+    outcome, deadline = batch.outcomes[0], monotonic() + timeout
+    while not batch.current.is_settled:
+        waiter: Waiter[None] = Waiter()
+        outcome.watchers.add(waiter.set)
+        if not batch.current.is_settled:
+            try:
+                broker.wait(waiter, deadline - monotonic())
+            except TimeoutError:
+                raise RequestTimeout(seconds=timeout) from None
+    return _published(result_in(outcome.topic, batch.current, 0))
+
+
+def _published(result: Published | QuiverError | None) -> Published:
+    if isinstance(result, QuiverError):
+        raise fresh(result)
+    assert result is not None
+    return result
+
+
+def wait_until(
+    is_known: Callable[[], bool],
+    outcome: SendOutcome,
+    timeout: Duration | None,
+    broker: ReconnectingConnection | None = None,
+) -> None:
+    """Waits until what is asked for is known, and receives answers of the broker meanwhile; RequestTimeout."""
     seconds = wait_seconds(timeout)
     deadline = None if seconds is None else monotonic() + seconds
     while not is_known():
@@ -81,7 +106,8 @@ def wait_until(is_known: Callable[[], bool], outcome: SendOutcome, timeout: Dura
         try:
             if is_known():
                 return
-            waiter.wait(None if deadline is None else deadline - monotonic())
+            left = None if deadline is None else deadline - monotonic()
+            (waiter.wait(left) if broker is None else broker.wait(waiter, left))
         except TimeoutError:
             raise RequestTimeout(seconds=seconds) from None
         finally:

@@ -13,17 +13,19 @@ from collections.abc import Callable
 from functools import partial
 
 from quiver.client._backend_sync import Lock, Signal, Task, Waiter, acquire
-from quiver.client._sync.connection.connection import Outbound
+from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+from quiver.client._sync.produce.repair import begin_epochs, new_identity, reroute
 from quiver.client._sync.produce.topic_cache import TopicCache
 from quiver.client.produce.batches.batch import Batch
 from quiver.client.produce.batches.batch_router import BatchRouter
 from quiver.client.produce.batches.in_flight import NO_IDENTITY, InFlightBatch, InFlightBatches
 from quiver.client.produce.batches.routing import Router
+from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.batches.send_queue import PartitionSendQueue
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.open_chunks import OpenChunks
-from quiver.client.produce.options import ProducerConfig
+from quiver.client.produce.options import IN_FLIGHT_PER_PARTITION, ProducerConfig
 from quiver.model.errors import (
     ConnectionLost,
     OutOfSequence,
@@ -40,10 +42,10 @@ from quiver.protocol.messages import (
     InitProducer,
     Produce,
     Produced,
-    ProducerIdentity,
     Response,
     TopicInfo,
 )
+from quiver.structures.reused_buffers import ReusedBuffers
 
 _logger = logging.getLogger(__name__)
 _TICK_SECONDS = 1.0
@@ -75,6 +77,7 @@ class Sender:
         self._unsettled = unsettled
         self._mutex = threading.Lock()
         self._pumping = Lock()
+        self._buffers = ReusedBuffers(IN_FLIGHT_PER_PARTITION + 4)  # of whoever pumps
         self._in_flight = InFlightBatches(
             broker.new_backoff, idempotent=config.idempotent, is_transactional=config.is_transactional
         )
@@ -101,10 +104,10 @@ class Sender:
         """So much is in flight that rows are not sent yet; the next responses trigger it."""
         return self._in_flight.room <= 0
 
-    def pump(self, timeout: float | None = None) -> None:
-        """Sends everything that may be sent now. Failures end up in futures and retries, not with the caller.
+    def pump(self, timeout: float | None = None, *, is_waited_for: bool = False) -> None:
+        """Sends everything that may go now. Failures end up in futures and retries, not with the caller.
 
-        After `timeout` seconds the rest is left to the background task.
+        After `timeout` seconds it is left to the background task. `is_waited_for`: see `Connection.send`.
         """
         now = self._broker.clock.monotonic()
         deadline = math.inf if timeout is None else now + timeout
@@ -115,11 +118,45 @@ class Sender:
             self.wake()
             return
         try:
-            self._pump(deadline)
+            self._pump(deadline, is_waited_for)
         finally:
             self._pumping.release()
 
-    def _pump(self, deadline: float) -> None:
+    def send_single(self, value: bytes, key: bytes | None) -> Batch | None:
+        """Sends a small message in a frame of its own, for a caller who waits for its outcome.
+
+        None: something else is to be sent or to be found out first, so it has to go the way of all others.
+        """
+        if self._pumping.locked() or not acquire(self._pumping, 0.0):
+            return None
+        try:
+            now, topic = self._broker.clock.monotonic(), self._topic.known(_TOPIC_SECONDS)
+            connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
+            if topic is None or connection is None or not self._takes_singles(now, size, topic):
+                return None
+            outcome, last_try = SendOutcome(topic.name), now + self._config.delivery_seconds
+            batch = self._router.single(outcome, key, size, topic.partitions, last_try)
+            queue = self._in_flight.begin_single(batch, now)
+            if queue is None:
+                return None
+            self._unsettled.add(size, 1)
+            batch.build_single(value, key, self._broker.clock.now_ms(), queue.identity)
+            self._send_batches([(queue, batch)], topic, connection, is_waited_for=True)
+            return batch
+        finally:
+            self._pumping.release()
+
+    def _takes_singles(self, now: float, size: int, topic: TopicInfo) -> bool:
+        chunks = self._chunks
+        return (
+            size <= topic.max_message_bytes
+            and self._unsettled.size_bytes + size <= self._config.max_buffer_bytes
+            and self.closed_by is None
+            and not (chunks.is_closed or chunks.has_open or chunks.ready)
+            and not self._in_flight.is_unanswered_since(now - _SLOW_SECONDS)
+        )
+
+    def _pump(self, deadline: float, is_waited_for: bool) -> None:
         chunks = self._chunks
         while self.closed_by is None:
             if chunks.has_open and (chunks.is_urgent or self.is_clear):
@@ -141,7 +178,7 @@ class Sender:
             batches = self._in_flight.take(now, self._identity)
             if not batches:
                 return
-            self._send(batches, topic, deadline)
+            self._send(batches, topic, deadline, is_waited_for)
 
     def wait_for(self, is_reached: Callable[[], bool], timeout: float | None) -> None:
         """Waits until progress has made a condition true. Raises TimeoutError if it does not in time."""
@@ -263,56 +300,33 @@ class Sender:
             last_try = self._broker.clock.monotonic() + self._config.delivery_seconds
             room -= self._router.place(self._chunks.take_ready(together_bytes), topic.partitions, last_try)
         if self._in_flight.can_be_rerouted:
-            topic = self._reroute(topic, deadline)
+            topic = reroute(self._topic, topic, self._in_flight, self._router, self._left(deadline))
         if self._config.idempotent and not self._config.is_transactional:
             if self._identity == NO_IDENTITY:
-                self._identity = self._new_identity(InitProducer(), deadline)
-            for queue in self._in_flight.wanting_epoch():
-                self._in_flight.begin_epoch(queue, self._new_identity(InitProducer(*queue.identity), deadline))
-        return topic
-
-    def _new_identity(self, request: InitProducer, deadline: float) -> tuple[int, int]:
-        connection = self._broker.connection(self._left(deadline))
-        answer = (connection.call(request, self._left(deadline))).answer
-        if isinstance(answer, ProducerIdentity):
-            return answer.producer_id, answer.epoch
-        if isinstance(answer, Failure):
-            raise error_from_wire(answer.code, answer.message, answer.retryable)
-        raise unexpected(answer)
-
-    def _reroute(self, known: TopicInfo, deadline: float) -> TopicInfo:
-        """Routes again what was refused because the topic has changed, and what waits and was hashed the same way."""
-        missing: TopicNotFound | None = None
-        topic = known
-        try:
-            topic = self._topic.reload(self._left(deadline))
-        except TopicNotFound as error:
-            missing = error
-        is_new = topic.id != known.id
-        for batch in self._in_flight.withdraw(is_new_topic=is_new or missing is not None):
-            if missing is not None:
-                self._unsettled.settle(batch, error=missing)
-            elif isinstance(batch.last_error, TopicNotFound) and not is_new:
-                self._unsettled.settle(batch, error=batch.last_error)
-            else:
-                self._router.place_again(batch, topic.partitions)
+                self._identity = new_identity(self._broker, InitProducer(), self._left(deadline))
+            begin_epochs(self._broker, self._in_flight, self._left(deadline))
         return topic
 
     # sending
 
-    def _send(self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float) -> None:
-        config = self._config
+    def _send(self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float, is_waited_for: bool) -> None:
         try:
             connection = self._broker.connection(self._left(deadline))
         except QuiverError as error:
             for queue, batch in batches:
                 self._refused(queue, batch, error, was_sent=False)
             return
+        self._send_batches(batches, topic, connection, is_waited_for=is_waited_for)
+
+    def _send_batches(
+        self, batches: list[InFlightBatch], topic: TopicInfo, connection: Connection, *, is_waited_for: bool
+    ) -> None:
+        config = self._config
         is_answered = config.acks != ACKS_NONE
         outbound: list[Outbound] = []
         for queue, batch in batches:
             try:
-                frame = batch.build(queue.identity, config.compression, transactional=config.is_transactional)
+                frame = batch.build(queue.identity, config, self._buffers)
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue
@@ -320,7 +334,14 @@ class Sender:
             count = topic.partitions if batch.hashed and not batch.is_uncertain else 0
             request = Produce(topic.id, batch.partition, count, config.acks)
             outbound.append(Outbound(request, frame, partial(self._answered, queue, batch) if is_answered else None))
-        connection.send(outbound)
+        try:
+            connection.send(outbound, is_waited_for=is_waited_for)
+        except BaseException:
+            interrupted = ConnectionLost(address=self._broker.address, problem="sending was interrupted")
+            for queue, batch in batches:  # those that were answered by the end of the connection stay as they are
+                self._refused(queue, batch, interrupted)
+            self.wake()
+            raise
         if not is_answered:
             lost = ConnectionLost(address=self._broker.address, problem="it broke while messages were sent")
             answer = Produced(_UNKNOWN_OFFSET, 0) if connection.is_open else lost

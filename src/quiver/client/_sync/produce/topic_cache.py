@@ -14,6 +14,11 @@ class TopicCache:
         self._known: TopicInfo | None = None
         self._loaded_at = 0.0
 
+    def known(self, max_age_seconds: float) -> TopicInfo | None:
+        """The topic if it is known and not older than that."""
+        age_seconds = self._broker.clock.monotonic() - self._loaded_at
+        return self._known if age_seconds <= max_age_seconds else None
+
     def get(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
         """The topic, fetched again if it is older than a time. Raises TopicNotFound."""
         now = self._broker.clock.monotonic()

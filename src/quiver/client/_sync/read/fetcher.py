@@ -28,6 +28,7 @@ _Asked = list[tuple[PartitionSource, Cursor]]
 _Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
 FetchedFrame = tuple[PartitionSource, StoredFrame]
 
+_LARGE_BYTES = 32 * 1024
 _MOST_REQUESTS = 4
 """Requests in flight or unread, which bounds the memory for fetching ahead."""
 
@@ -61,6 +62,8 @@ class Fetcher:
         self._news = Signal()
         self._connection: Connection | None = None
         self._unread_count = 0
+        self._was_large = False
+        """The last answer was worth being received while the one before is processed."""
         self._last_answer_at = 0.0
         self._backoff = broker.new_backoff()
         self._deadline: float | None = None
@@ -76,8 +79,10 @@ class Fetcher:
         self._news.set()
 
     def next_frames(self, timeout: float | None = None) -> list[FetchedFrame]:
-        """Frames of one response; none after a wait without any, or when woken. The next request is in flight by
-        then.
+        """Frames of one response; none after a wait without any, or when woken.
+
+        After a large response the next request is in flight by then. After a small one the next call sends it: the
+        caller has its message earlier, and what is published meanwhile comes with one response.
 
         It waits for at most `timeout` seconds, also for a connection. An error is raised after the frames that were
         read before it were returned.
@@ -89,20 +94,22 @@ class Fetcher:
             raise error
         self._begin()
         if not self._arrived:
-            self._news.wait(self._within(self._answer_seconds))
+            self._broker.wait(self._news, self._within(self._answer_seconds))
             self._check_answers()
         self._news.clear()
         if not self._arrived:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
+        self._was_large = len(payload) > _LARGE_BYTES
         self._last_answer_at = self._broker.clock.monotonic()
         for source, cursor in asked:
             if source.cursor is cursor:
                 source.is_fetching = False
         frames = self._take(asked, answer, payload, arrived_at)
         if self._error is None:
-            self._begin()
+            if self._was_large:
+                self._begin()
         elif not frames:
             return self.next_frames(timeout)
         return frames
@@ -119,16 +126,18 @@ class Fetcher:
     def _check_answers(self) -> None:
         """Drops a connection that should have responded by now."""
         waited = self._broker.clock.monotonic() - self._last_answer_at
-        if self._connection is not None and self._unread_count and waited > self._answer_seconds:
+        is_due = self._unread_count > 0 and not self._arrived
+        if self._connection is not None and is_due and waited > self._answer_seconds:
             problem = f"no response for {waited:.0f} s"
             self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
 
     def _begin(self) -> None:
+        if self._unread_count >= _MOST_REQUESTS:
+            return
         self._sources = [source for source in self._sources if not source.is_gone]
         idle = [source for source in self._sources if source.is_idle]
-        if not idle or self._unread_count >= _MOST_REQUESTS:
+        if not idle:
             return
-        self._sources = [*(source for source in self._sources if source not in idle), *idle[1:], idle[0]]
         asked = [(source, source.cursor) for source in idle]
         for source in idle:
             source.is_fetching = True
@@ -153,7 +162,8 @@ class Fetcher:
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        self._connection.send([Outbound(request, None, on_answer)])
+        is_waited_for = not (self._was_large or self._arrived)
+        self._connection.send([Outbound(request, None, on_answer)], is_waited_for=is_waited_for)
 
     def _take(
         self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float
@@ -167,24 +177,32 @@ class Fetcher:
             raise unexpected(answer)
         self._backoff.reset()
         frames: list[FetchedFrame] = []
-        position = 0
+        position, read_committed = 0, self._read_committed
         for (source, cursor), part in zip(asked, answer.parts, strict=True):
-            piece = payload[position : position + part.length]
-            position += part.length
+            start, position = position, position + part.length
             if source.is_gone or source.cursor is not cursor:
                 continue
             try:
                 if part.error is not None:
                     self._recover(source, part)
                 elif not payload:  # a part can also be empty because others filled the response
-                    source.found_nothing(part, read_committed=self._read_committed)
+                    source.found_nothing(part, read_committed=read_committed)
+                elif not part.length:
+                    cursor.note_end(part, read_committed=read_committed)
                 else:
                     expiry = None if self._include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
-                    taken = cursor.take(source.topic, part, piece, read_committed=self._read_committed, expiry=expiry)
+                    piece = payload[start:position]
+                    taken = cursor.take(source.topic, part, piece, read_committed=read_committed, expiry=expiry)
                     frames += [(source, frame) for frame in taken]
             except QuiverError as error:
                 self._error = self._error or error
+        if frames:
+            self._put_last({source for source, _ in frames})
         return frames
+
+    def _put_last(self, served: set[PartitionSource]) -> None:
+        """The next request names the others first: a response has room for the first ones."""
+        self._sources.sort(key=served.__contains__)
 
     def _recover(self, source: PartitionSource, part: FetchedPart) -> None:
         """Continues after what retention removed, or tries again a little later; raises other errors."""

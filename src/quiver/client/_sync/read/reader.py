@@ -28,7 +28,7 @@ class Reader:
     """Reads partitions of a topic without a group. Iterate it for messages, or over `batches()`.
 
     It begins at `start` when it is opened: by `open`, a `with` block, or asking for the first message. Within a
-    partition messages come in order. One fetch is in flight while the last one is read.
+    partition messages come in order. While a large response is read, the next fetch is in flight.
     """
 
     def __init__(self, broker: ReconnectingConnection, topic: str, config: ReaderConfig) -> None:

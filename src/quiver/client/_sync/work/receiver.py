@@ -72,8 +72,11 @@ class Receiver:
             return math.inf
         return max(self._retry_at, self._asked_at + _SMALL_REQUEST_SECONDS)
 
-    def ask(self, timeout: float | None = None) -> None:
-        """Sends a request if it is time for one. Never raises: `error` says what is wrong."""
+    def ask(self, timeout: float | None = None, *, is_waited_for: bool = False) -> None:
+        """Sends a request if it is time for one. Never raises: `error` says what is wrong.
+
+        `is_waited_for`: see `Connection.send`.
+        """
         if self._asked or self.is_stopped or self.error is not None or self._sending.locked():
             return
         with self._sending:
@@ -84,7 +87,8 @@ class Receiver:
                 if not self._topics:
                     self.open(timeout)
                 self._connection = self._broker.connection(timeout)
-                self._connection.send([Outbound(self._request(count), None, self._answered)])
+                request = Outbound(self._request(count), None, self._answered)
+                self._connection.send([request], is_waited_for=is_waited_for)
             except QuiverError as error:
                 self._failed(error)
             except BaseException:

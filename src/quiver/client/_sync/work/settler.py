@@ -97,7 +97,7 @@ class Settler:
         if self.decided and self.is_asleep:
             self.wake_soon()
         try:
-            waiter.wait(self._broker.timeout)
+            self._broker.wait(waiter, self._broker.timeout)
         except TimeoutError:
             raise self._last_error or RequestTimeout(seconds=self._broker.timeout) from None
         if decision.error is not None:

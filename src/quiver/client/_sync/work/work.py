@@ -274,8 +274,8 @@ class Work:
             receiver.window.grow()
         receiver.is_wanted = True
         try:
-            receiver.ask(limit.left)
-            self._state.news.wait(limit.most(_LOOK_SECONDS))
+            receiver.ask(limit.left, is_waited_for=True)
+            self._broker.wait(self._state.news, limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 

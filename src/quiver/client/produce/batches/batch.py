@@ -4,9 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
+from quiver.client.produce.options import ProducerConfig
 from quiver.client.produce.route import Route
-from quiver.client.produce.rows import Rows, renumbered
+from quiver.client.produce.rows import ONE_ROW, Frame, Rows, renumbered
 from quiver.model.errors import QuiverError
+from quiver.records.single import single_frame
+from quiver.structures.reused_buffers import ReusedBuffers
 
 if TYPE_CHECKING:
     from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
@@ -60,7 +63,7 @@ class Batch:
         self.serial = 0
         self.sequence = UNNUMBERED
         self.identity = (-1, -1)
-        self.frame: bytes | None = None
+        self.frame: Frame | None = None
         self.sent_at = 0.0
         self.is_head = False
         """Sent while nothing before it was in flight, so `out of sequence` can only be about this batch."""
@@ -86,25 +89,43 @@ class Batch:
     def is_settled(self) -> bool:
         return self.base_offset is not None or self.error is not None
 
-    def build(self, identity: tuple[int, int], compression: str, *, transactional: bool = False) -> bytes:
+    @property
+    def current(self) -> "Batch":
+        """Of a batch of one message: the one that it is in now, which is another one after it was routed again."""
+        return self if self.placement is None else self.placement.locate(0)[0]
+
+    def build(self, identity: tuple[int, int], config: ProducerConfig, buffers: ReusedBuffers | None = None) -> Frame:
         """The frame with this identity and the batch's sequence; built once, and renumbered if necessary."""
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
         if self.frame is None:
             assert self.rows is not None
             self.frame = self.rows.seal(
+                buffers,
                 priority=self.route.priority,
-                compression=compression,
+                compression=config.compression,
                 producer_id=producer_id,
                 producer_epoch=epoch,
                 base_sequence=sequence,
-                transactional=transactional,
+                transactional=config.is_transactional,
             )
             self.rows = None
         elif self.identity != (producer_id, epoch):
             self.frame = renumbered(self.frame, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
         self.identity = (producer_id, epoch)
         return self.frame
+
+    def build_single(self, value: bytes, key: bytes | None, now_ms: int, identity: tuple[int, int]) -> None:
+        """Builds the frame, of one small message and uncompressed."""
+        self.identity = identity
+        self.frame = single_frame(
+            value,
+            key,
+            timestamp_ms=now_ms,
+            priority=self.route.priority,
+            identity=identity,
+            base_sequence=self.sequence,
+        )
 
     def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
         """Which messages are repeats, according to the broker."""
@@ -119,6 +140,15 @@ class Batch:
 
     def release(self) -> None:
         self.rows = self.frame = None
+
+
+def single_batch(
+    outcome: "SendOutcome", route: Route, partition: int, *, hashed: bool, size: int, deadline: float
+) -> Batch:
+    """The batch of one message, of which there will only be a frame."""
+    batch = Batch([outcome], route, RoutedRows(partition, ONE_ROW, hashed), size=size, deadline=deadline)
+    batch.rows = None
+    return batch
 
 
 def batches_of(

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
-from quiver.client.produce.batches.batch import Batch, batches_of
+from quiver.client.produce.batches.batch import Batch, batches_of, single_batch
 from quiver.client.produce.batches.in_flight import InFlightBatches
 from quiver.client.produce.batches.routing import Router
-from quiver.client.produce.batches.send_outcome import Placement
+from quiver.client.produce.batches.send_outcome import Placement, SendOutcome
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.chunk import PendingRows
 from quiver.client.produce.options import ProducerConfig
+from quiver.client.produce.route import PLAIN_ROUTE
 from quiver.client.produce.rows import Rows
 from quiver.model.errors import QuiverError
 
@@ -44,12 +45,23 @@ class BatchRouter:
         self._enqueue(batches, len(opened))
         return len(batches)
 
+    def single(
+        self, outcome: SendOutcome, key: bytes | None, size: int, partition_count: int, deadline: float
+    ) -> Batch:
+        """The batch of one message, which is not enqueued."""
+        partition = self._router.partition_of(key, partition_count, self._in_flight.is_failing)
+        return single_batch(outcome, PLAIN_ROUTE, partition, hashed=key is not None, size=size, deadline=deadline)
+
     def _open(self, pending: PendingRows) -> Rows | None:
         try:
             return pending.rows()
         except QuiverError as error:
             self._unsettled.fail_rows(pending, error)
             return None
+
+    def fail(self, batch: Batch, error: QuiverError) -> None:
+        """There is no place for a batch any more."""
+        self._unsettled.settle(batch, error=error)
 
     def place_again(self, batch: Batch, partition_count: int) -> None:
         """Routes a batch by another number of partitions, or fails it."""

@@ -109,6 +109,21 @@ class InFlightBatches:
                     del self._busy[queue.key]
         return batches
 
+    def begin_single(self, batch: Batch, now: float) -> PartitionSendQueue | None:
+        """Puts a batch in flight by itself; None when something waits or its queue does not take it now."""
+        with self._mutex:
+            queue = self._queues.get(batch.queue_key)
+            if queue is None or queue.identity == NO_IDENTITY or queue.is_failing or self._busy or self._misplaced:
+                return None
+            queue.waiting.append(batch)
+            if queue.take(now) is None:
+                queue.waiting.pop()
+                return None
+            self._serial += 1
+            batch.serial = self._serial
+            self._in_flight.add(batch)
+            return queue
+
     def acked(self, queue: PartitionSendQueue, batch: Batch) -> bool:
         """The batch is stored; False if it was given up meanwhile."""
         with self._mutex:

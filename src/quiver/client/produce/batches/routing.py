@@ -8,6 +8,7 @@ import numpy as np
 from quiver.client.produce.options import BatchLimits
 from quiver.client.produce.rows import Indices, Rows, runs_within
 from quiver.model.errors import PartitionNotFound
+from quiver.structures.murmur2 import partition_for
 
 NO_LIMITS = BatchLimits(2**63 - 1, 2**63 - 1)
 
@@ -76,6 +77,12 @@ class Router:
                 parts.append(RoutedRows(partition, part, True))
             start += part_count
         return Routed(parts, order)
+
+    def partition_of(self, key: bytes | None, count: int, is_failing: Callable[[int], bool]) -> int:
+        """Where a single message goes."""
+        if count == 1:
+            return 0
+        return self._next_partition(count, is_failing) if key is None else partition_for(key, count)
 
     def _next_partition(self, count: int, is_failing: Callable[[int], bool]) -> int:
         for _ in range(min(count, 100)):

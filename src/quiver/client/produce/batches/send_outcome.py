@@ -156,19 +156,7 @@ class SendOutcome:
         if not self.placements:
             self.error_seen = True
             return self.error
-        batch, place = self.placements[0].locate(row)
-        if batch.error is not None:
-            batch.error_seen = True
-            return batch.error
-        if batch.base_offset is None:
-            return None
-        if place in batch.duplicates:
-            offset, is_delayed = batch.duplicates[place]
-            return (ScheduledBefore if is_delayed else PublishedBefore)(self.topic, batch.partition, offset)
-        place -= bisect_left(batch.duplicate_rows, place)
-        offset = batch.base_offset + place if batch.base_offset >= 0 else -1
-        kind = PublishedLater if batch.route.delayed else Published
-        return kind(self.topic, batch.partition, offset)
+        return result_in(self.topic, *self.placements[0].locate(row))
 
     @property
     def is_settled(self) -> bool:
@@ -214,6 +202,22 @@ class SendOutcome:
     def _all_pieces(self) -> Iterator[Piece]:
         for placement, start, stop in self.placements:
             yield from placement.pieces(start, stop)
+
+
+def result_in(topic: str, batch: Batch, place: int) -> Published | QuiverError | None:
+    """What became of a message at a place of a batch; None while that is open."""
+    if batch.error is not None:
+        batch.error_seen = True
+        return batch.error
+    if batch.base_offset is None:
+        return None
+    if place in batch.duplicates:
+        offset, is_delayed = batch.duplicates[place]
+        return (ScheduledBefore if is_delayed else PublishedBefore)(topic, batch.partition, offset)
+    place -= bisect_left(batch.duplicate_rows, place)
+    offset = batch.base_offset + place if batch.base_offset >= 0 else -1
+    kind = PublishedLater if batch.route.delayed else Published
+    return kind(topic, batch.partition, offset)
 
 
 def _spans(topic: str, batch: Batch, first: int, end: int, base_offset: int) -> Iterator[Span]:
