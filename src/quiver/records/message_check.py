@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidFrame
 from quiver.records.columns import Layout, layout_for
-from quiver.records.flatbuffer import field, reference
 
 _PREFIX = struct.Struct("<II")  # the continuation marker and the length of the metadata
 _CONTINUATION = 0xFFFFFFFF
+_U16 = struct.Struct("<H")
 _U32 = struct.Struct("<I")
+_I32 = struct.Struct("<i")
 _I64 = struct.Struct("<q")
 
 # Positions in the tables of Arrow's Message.fbs.
@@ -160,3 +161,22 @@ def _pairs(metadata: memoryview, position: int, count: int, what: str) -> tuple[
     if stored != count:
         raise InvalidFrame(problem=f"the Arrow message has {stored} {what}, its columns need {count}")
     return struct.unpack_from(f"<{2 * count}q", metadata, vector + 4)
+
+
+def field(metadata: memoryview, table: int, number: int) -> int:
+    """The position of a field of a table; 0 if it is left out."""
+    vtable = table - int(_I32.unpack_from(metadata, table)[0])
+    if vtable < 0:
+        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is broken")
+    entry = 4 + 2 * number
+    if entry + 2 > _U16.unpack_from(metadata, vtable)[0]:
+        return 0
+    (offset,) = _U16.unpack_from(metadata, vtable + entry)
+    return table + int(offset) if offset else 0
+
+
+def reference(metadata: memoryview, position: int) -> int:
+    """The position of the table or vector that a field points to."""
+    if not position:
+        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is incomplete")
+    return position + int(_U32.unpack_from(metadata, position)[0])
