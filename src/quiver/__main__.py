@@ -7,8 +7,6 @@ _EXTRAS = {
     "rich": "cli",
     "yaml": "cli",
     "httptools": "server",
-    "starlette": "server",
-    "uvicorn": "server",
     "uvloop": "server",
     "zstandard": "server",
 }

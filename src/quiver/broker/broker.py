@@ -13,7 +13,7 @@ from quiver.delays.service import Delays
 from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
-from quiver.messages.publish import Publish, Published
+from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -248,6 +248,11 @@ class Broker:
     ) -> "asyncio.Future[Appended]":
         self._check_running()
         return self._publish.frame(topic_id, partition, frame, partition_count=partition_count)
+
+    def begin_publish(self, topic: str, message: NewMessage) -> PublishFuture | QuiverError:
+        """Queues one message before it returns. TopicNotFound also where `publish` would create the topic."""
+        self._check_running()
+        return self._publish.begin(topic, message)
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         self._check_running()

@@ -1,6 +1,7 @@
 """Publish: frames from native clients, and single messages, which share frames."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -41,9 +42,22 @@ class Published(NamedTuple):
     """The message waits until it is due, and the offset is its id among the delayed messages."""
 
 
-class _Begun(NamedTuple):
+class PublishFuture(NamedTuple):
+    """A message that is queued in its partition."""
+
     partition: int
     future: "asyncio.Future[Appended]"
+
+    def outcome(self) -> Published | QuiverError:
+        """Once the future is done."""
+        try:
+            appended = self.future.result()
+        except QuiverError as error:
+            return error
+        except Exception:
+            logger.exception("a message was not published")
+            return QuiverError()
+        return Published(self.partition, appended.base_offset, appended.duplicate, appended.delayed)
 
 
 class DelayedMessages(Protocol):
@@ -139,32 +153,36 @@ class Publish:
         appended.add_done_callback(lambda done: written(done.exception()))
         return appended
 
+    def begin(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
+        """Queues one message before it returns, or returns why it was refused."""
+        return self._start(self._catalogue.topic(topic_name), message)
+
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself; returns the position of each, or why it was refused."""
         topic = self._catalogue.topic(topic_name)
-        started: list[_Begun | QuiverError] = []
+        started: list[PublishFuture | QuiverError] = []
         begun_at_once: set[int] = set()
         for message in messages:
             begun = self._start(topic, message)
             started.append(begun)
-            if isinstance(begun, _Begun):
+            if isinstance(begun, PublishFuture):
                 begun_at_once.add(begun.partition)
             if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each one builds a frame in its own turn of the loop
                 begun_at_once.clear()
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]
 
-    def _start(self, topic: Topic, message: NewMessage) -> _Begun | QuiverError:
+    def _start(self, topic: Topic, message: NewMessage) -> PublishFuture | QuiverError:
         try:
             if message.key is None and topic.config.is_compacted:
                 raise InvalidRequest(problem=KEY_NEEDED)
             number = self._choose(topic, message)
             if message.deliver_at_ms is None:
-                return _Begun(number, self._partitions.get(topic.id, number).append_message(message))
+                return PublishFuture(number, self._partitions.get(topic.id, number).append_message(message))
             if message.deliver_at_ms > self._clock.now_ms():
-                return _Begun(number, self._delays.schedule_message(topic, number, message))
+                return PublishFuture(number, self._delays.schedule_message(topic, number, message))
             now = msgspec.structs.replace(message, deliver_at_ms=None)
-            return _Begun(number, self._partitions.get(topic.id, number).append_message(now))
+            return PublishFuture(number, self._partitions.get(topic.id, number).append_message(now))
         except QuiverError as error:
             return error
         except Exception:  # only this message is at fault: the others are published
@@ -190,14 +208,10 @@ def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | Non
     return None if hashed is None else partition_for(hashed, count)
 
 
-async def _outcome(begun: _Begun | QuiverError) -> Published | QuiverError:
+async def _outcome(begun: PublishFuture | QuiverError) -> Published | QuiverError:
     if isinstance(begun, QuiverError):
         return begun
-    try:
-        appended = await begun.future
-        return Published(begun.partition, appended.base_offset, appended.duplicate, appended.delayed)
-    except QuiverError as error:
-        return error
-    except Exception:
-        logger.exception("a message was not published")
-        return QuiverError()
+    if not begun.future.done():
+        with contextlib.suppress(Exception):
+            await begun.future
+    return begun.outcome()

@@ -43,6 +43,8 @@ HTTP_HEAD_BYTES = 64 * KIB
 """The request line and headers of a request."""
 HTTP_DISCARDED_BYTES = 256 * MIB
 """The rest of a refused body is read and dropped up to here, so that the client gets to read its response."""
+HTTP_IDLE_SECONDS = 5
+"""An HTTP connection without a request is closed after this time."""
 HTTP_QUERY_FIELDS = 100
 TRANSACTIONS_LISTED = 1_000
 LISTED_AT_ONCE = 10_000

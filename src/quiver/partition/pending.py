@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from itertools import count, repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.limits import MIB
@@ -21,6 +21,7 @@ BATCH_MESSAGES = 10_000
 _OVERHEAD_BYTES = 32
 
 Frame = bytes | bytearray | memoryview
+T = TypeVar("T")
 
 
 class Duplicate(NamedTuple):
@@ -112,16 +113,23 @@ class MessageBatch:
     def build(self, now_ms: int) -> bytearray:
         """The frame."""
         messages = self.messages
+        times = _given([m.timestamp_ms for m in messages])
         return build_frame(
             [m.value for m in messages],
-            keys=[m.key for m in messages],
-            timestamps_ms=[now_ms if m.timestamp_ms is None else m.timestamp_ms for m in messages],
-            headers=[m.headers for m in messages],
-            deliver_at_ms=[m.deliver_at_ms for m in messages],
-            expires_at_ms=[m.expires_at_ms for m in messages],
-            ids=[m.id for m in messages],
+            keys=_given([m.key for m in messages]),
+            timestamp_ms=now_ms,
+            timestamps_ms=None if times is None else [now_ms if time is None else time for time in times],
+            headers=_given([m.headers for m in messages]),
+            deliver_at_ms=_given([m.deliver_at_ms for m in messages]),
+            expires_at_ms=_given([m.expires_at_ms for m in messages]),
+            ids=_given([m.id for m in messages]),
             priority=self.priority,
         )
+
+
+def _given(items: list[T]) -> list[T] | None:
+    """A column of a frame; None where no message has anything in it, which is most of them."""
+    return None if items.count(None) == len(items) else items  # type: ignore[arg-type]
 
 
 Pending = PendingFrame | PendingMarker | PendingRepeat | MessageBatch
@@ -183,6 +191,8 @@ def message_bytes(value: bytes | None, key: bytes | None, headers: dict[str, byt
 
 def check_times(message: NewMessage) -> None:
     """Refuses what does not fit into a frame, before the message shares one with others."""
+    if message.timestamp_ms is message.deliver_at_ms is message.expires_at_ms is None:
+        return
     for what, time_ms in (
         ("timestamp", message.timestamp_ms),
         ("deliver_at", message.deliver_at_ms),

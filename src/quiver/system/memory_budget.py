@@ -92,6 +92,13 @@ class Holding:
 
     def take(self, size: int) -> None:
         """Takes more bytes for a request. Raises Overloaded if that is too much."""
+        budget, held_bytes = self._budget, self.held_bytes + size
+        if held_bytes <= SMALL_BYTES and budget.held_bytes + size <= budget.total_bytes:
+            # Most requests: one that holds little has room whenever the budget as a whole has.
+            self.held_bytes = held_bytes
+            budget.held_bytes += size
+            budget._small_bytes += size
+            return
         self.check(size)
         self.arrived(self.held_bytes + size)
 
@@ -133,5 +140,11 @@ class Holding:
 
     def close(self) -> None:
         """Gives everything back."""
-        self.resize(0)
-        self.stop_waiting()
+        budget = self._budget
+        if self.is_large or budget._waiting or budget._beyond is self:
+            self.resize(0)
+            self.stop_waiting()
+            return
+        budget.held_bytes -= self.held_bytes
+        budget._small_bytes -= self.held_bytes
+        self.held_bytes = 0

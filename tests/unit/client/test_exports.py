@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LIGHT = """
 import sys
 import quiver
-heavy = {"pyarrow", "numpy", "asyncio", "uvloop", "starlette", "typer"} & set(sys.modules)
+heavy = {"pyarrow", "numpy", "asyncio", "uvloop", "httptools", "typer"} & set(sys.modules)
 print(",".join(sorted(heavy)))
 """
 

@@ -1,5 +1,6 @@
-"""The HTTP application over a fake broker, called without sockets."""
+"""The HTTP application over a fake broker, on a port of its own."""
 
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from quiver.gateways.http.application import Application
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
 from quiver.gateways.http.routes.node.health import Readiness
+from quiver.gateways.http.wire.server import HttpServer
 from quiver.model.limits import KIB, Limits
 from quiver.system.files import Files
+from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.loop_lag import LoopLag
 from unit.gateways.fake_broker import FakeBroker
 
@@ -32,8 +35,13 @@ def readiness(broker: FakeBroker, tmp_path: Path) -> Readiness:
 @pytest.fixture
 async def client(broker: FakeBroker, readiness: Readiness) -> AsyncIterator[httpx.AsyncClient]:
     node = NodeInfo(version="1.2.3", git_commit="abc", build_time="today", started=0)
-    application = Application(all_routes(broker, node, readiness), broker.limits)
-    transport = httpx.ASGITransport(application)
-    headers = {"accept-encoding": "identity"}
-    async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:
+    budget = MemoryBudget(DEFAULT_BYTES)
+    application = Application(all_routes(broker, node, readiness), broker.limits, budget)
+    server = HttpServer(application.begin, budget, broker.clock.now_ms)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setblocking(False)
+    await server.start(listener, 30.0, KIB)
+    url, headers = f"http://127.0.0.1:{listener.getsockname()[1]}", {"accept-encoding": "identity"}
+    async with httpx.AsyncClient(base_url=url, headers=headers) as client:
         yield client
+    await server.stop(grace=0.5)

@@ -33,6 +33,14 @@ class Published(NamedTuple):
     delayed: bool = False
 
 
+class Begun(NamedTuple):
+    future: "asyncio.Future[list[Published | QuiverError]]"
+
+    def outcome(self) -> Published | QuiverError:
+        [outcome] = self.future.result()
+        return outcome
+
+
 class Page(NamedTuple):
     messages: list[StoredMessage]
     next_offset: int
@@ -119,6 +127,10 @@ class FakeBroker:
             size_bytes=sum(p.size_bytes for p in partitions),
             message_count=sum(p.end_offset for p in partitions),
         )
+
+    def begin_publish(self, topic: str, message: NewMessage) -> "Begun":
+        self.topic(topic)
+        return Begun(asyncio.ensure_future(self.publish(topic, [message])))
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         if self.broken is not None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 
 from quiver.gateways.http import HttpGateway
-from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.settings import HttpSettings
+from quiver.gateways.http.wire.server import HttpServer
 from quiver.model.limits import HTTP_HEAD_BYTES, KIB, MIB, Limits
 from quiver.model.message import NewMessage
 from quiver.system.memory_budget import MemoryBudget
@@ -188,7 +188,7 @@ async def test_a_client_that_does_not_read_is_cut_off(broker):
         client = await Client.connect(gateway.port, receive_bytes=4096)
         client.writer.transport.pause_reading()
         await client.send(GET_MUCH)
-        state = gateway._server.server_state
+        state = gateway._server
         await until(lambda: state.tasks)
         await until(lambda: not state.connections)
         client.close()
@@ -226,7 +226,7 @@ async def test_responses_that_wait_for_slow_readers_are_bounded_in_all(broker):
 
 
 async def test_connections_are_bounded(broker, monkeypatch):
-    monkeypatch.setattr(BoundedConnection, "max_connections", 2)
+    monkeypatch.setattr(HttpServer, "max_connections", 2)
     async with serving(broker) as gateway:
         clients = [await Client.connect(gateway.port) for _ in range(2)]
         for client in clients:

@@ -1,13 +1,15 @@
 """Receiving and settling over HTTP, without a broker: what is asked of the queues, and how responses look."""
 
 import asyncio
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from quiver.gateways.http.operation import Operation
-from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.queues.receive import ReceiveRoute, receive_routes
+from quiver.gateways.http.wire.exchange import ClientGone, Exchange, RequestHead
 from quiver.model.errors import Overloaded
 from quiver.model.position import Position
 from quiver.model.priority import Priority
@@ -76,7 +78,10 @@ async def test_a_received_message_has_all_its_fields(client, broker, queues):
 
 async def test_what_is_asked_of_the_queues(client, broker, queues):
     assert (await client.post("/topics/orders/receive", json={"group": "g"})).json() == {"messages": []}
-    assert queues.asked == ReceiveRequest([broker.topic("orders").id], "g", "127.0.0.1:123", max_messages=10)
+    address, _, port = queues.asked.consumer.partition(":")
+    assert (address, port.isdigit()) == ("127.0.0.1", True)
+    expected = ReceiveRequest([broker.topic("orders").id], "g", queues.asked.consumer, max_messages=10)
+    assert queues.asked == expected
     body = {"group": "g", "consumer": "me", "max_messages": 99_999, "visibility": "2m", "ordering": "key"}
     queues.responses.set()
     await client.post("/topics/orders/receive", json=body | {"wait": "1h", "priority": "low", "start": "latest"})
@@ -134,20 +139,16 @@ async def test_large_responses_are_whole_and_in_order(client, broker, queues, ac
     assert messages[-1]["receipt_handle"] == f"orders:0:{count - 1}:1:7-100000005"
 
 
-def request_of(body: dict, gone: asyncio.Event, budget: MemoryBudget) -> Request:
-    """A request whose client goes away when `gone` is set."""
-    sent = False
+def exchange_of(body: dict) -> Exchange:
+    """A request that has arrived; `lost` says that its client has gone away."""
+    exchange = Exchange(RequestHead("POST", "/topics/orders/receive", b"", {}), Mock(peer="somebody"))
+    exchange.arrived(msgspec.json.encode(body))
+    exchange.ended()
+    return exchange
 
-    async def receive():
-        nonlocal sent
-        if not sent:
-            sent = True
-            return {"type": "http.request", "body": msgspec.json.encode(body)}
-        await gone.wait()
-        return {"type": "http.disconnect"}
 
-    scope = {"method": "POST", "path": "/topics/orders/receive", "headers": [], "query_string": b""}
-    request = Request(scope, receive, 1_000_000, budget)
+def request_of(exchange: Exchange, budget: MemoryBudget) -> Request:
+    request = Request(exchange, 1_000_000, budget)
     request.params = {"topic": "orders"}
     return request
 
@@ -158,25 +159,34 @@ def operation(broker, queues) -> Operation:
 
 
 async def test_a_client_that_goes_away_while_it_waits_takes_nothing(queues, operation):
-    gone = asyncio.Event()
-    handled = asyncio.ensure_future(
-        operation.handler(request_of({"group": "g", "wait": "30s"}, gone, MemoryBudget(1_000_000)))
-    )
+    exchange = exchange_of({"group": "g", "wait": "30s"})
+    handled = asyncio.ensure_future(operation.handler(request_of(exchange, MemoryBudget(1_000_000))))
     await queues.arrived.wait()
-    gone.set()
+    exchange.lost()
     with pytest.raises(ClientGone):
         await handled
     assert queues.returned == []
 
 
-async def test_what_was_leased_for_a_client_that_has_gone_is_given_back(broker, queues):
-    queues.waiting = [received(broker.topic("orders"), 5, [b"a", b"b"]), received(broker.topic("orders"), 9, [b"c"])]
-    leased = list(queues.waiting)
-    gone = asyncio.Event()
-    gone.set()
+async def test_a_stop_while_the_client_goes_away_still_cancels(queues, operation):
+    exchange = exchange_of({"group": "g", "wait": "30s"})
+    handled = asyncio.ensure_future(operation.handler(request_of(exchange, MemoryBudget(1_000_000))))
+    await queues.arrived.wait()
+    exchange.lost()
+    handled.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await handled
+
+
+async def test_nothing_is_leased_for_a_client_that_has_gone(broker, queues):
+    queues.waiting = [received(broker.topic("orders"), 5, [b"a", b"b"])]
+    exchange = exchange_of({"group": "g"})
+    request = request_of(exchange, MemoryBudget(1_000_000))
+    await request.content()
+    exchange.lost()
     with pytest.raises(ClientGone):
-        await ReceiveRoute(broker).receive(request_of({"group": "g"}, gone, MemoryBudget(1_000_000)))
-    assert queues.returned == leased
+        await request.while_connected(broker.queues.receive(ReceiveRequest([1], "g", "me")))
+    assert queues.asked is None
 
 
 async def test_an_response_there_is_no_memory_for_is_given_back(broker, queues):
@@ -186,7 +196,7 @@ async def test_an_response_there_is_no_memory_for_is_given_back(broker, queues):
     other.take(300_000)
     beyond.take(300_000)
     with pytest.raises(Overloaded):
-        await ReceiveRoute(broker).receive(request_of({"group": "g"}, asyncio.Event(), budget))
+        await ReceiveRoute(broker).receive(request_of(exchange_of({"group": "g"}), budget))
     assert [one.run.start for one in queues.returned] == [0]
 
 

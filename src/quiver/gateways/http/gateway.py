@@ -1,29 +1,21 @@
-"""The HTTP gateway: uvicorn inside the running event loop."""
+"""The HTTP gateway: a started broker on a port."""
 
-import asyncio
-import contextlib
 import socket
-from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
-
-import uvicorn
 
 from quiver.gateways.http.application import Application
 from quiver.gateways.http.browser_guard import BrowserGuard
-from quiver.gateways.http.connection import BoundedConnection
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.routes import all_routes
 from quiver.gateways.http.routes.node.health import Readiness
 from quiver.gateways.http.settings import HttpSettings
+from quiver.gateways.http.wire.server import HttpServer
 from quiver.system.files import Files
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.loop_lag import LoopLag
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-
-_CHECK_EVERY_S = 1.0
 
 
 class HttpGateway:
@@ -61,8 +53,8 @@ class HttpGateway:
             guard=BrowserGuard(settings.allowed_hosts),
             log_requests=settings.log_requests,
         )
-        self._server: _Server | None = None
-        self._tasks: list[asyncio.Task[None]] = []
+        self._now_ms = broker.clock.now_ms
+        self._server: HttpServer | None = None
 
     async def start(self) -> None:
         """Binds the port and serves from then on; OSError when the port is taken."""
@@ -70,13 +62,10 @@ class HttpGateway:
             return
         listener = _listen(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = _Server(_config(self._application, self._budget))
+        self._server = HttpServer(self._application.begin, self._budget, self._now_ms)
         self._lag.start()
-        self._tasks = [
-            asyncio.create_task(self._server.serve(sockets=[listener]), name="http-server"),
-            asyncio.create_task(self._check_connections(self._server), name="http-connections"),
-        ]
-        await self._server.listening.wait()
+        settings = self._settings
+        await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second)
 
     async def stop(self, grace: float = 1.5) -> None:
         """Takes no more connections, lets requests under way finish for `grace` seconds, then cuts them off."""
@@ -84,58 +73,8 @@ class HttpGateway:
         if server is None:
             return
         self._readiness.stopping = True
-        serving, checking = self._tasks
-        server.should_exit = True
-        await asyncio.wait([serving], timeout=grace)
-        server.force_exit = True
-        for connection in list(server.server_state.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
-        for task in server.server_state.tasks:
-            task.cancel()
-        checking.cancel()
+        await server.stop(grace)
         self._lag.stop()
-        await asyncio.gather(serving, checking, return_exceptions=True)
-
-    async def _check_connections(self, server: "_Server") -> None:
-        loop, settings = asyncio.get_running_loop(), self._settings
-        while True:
-            await asyncio.sleep(min(_CHECK_EVERY_S, settings.stall_seconds / 2))
-            for connection in list(server.server_state.connections):
-                if isinstance(connection, BoundedConnection):
-                    connection.check(loop.time(), settings.stall_seconds, settings.least_bytes_per_second)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn's server without its signal handlers, which belong to whoever owns the process."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-
-def _config(application: Application, budget: MemoryBudget) -> uvicorn.Config:
-    return uvicorn.Config(
-        application,
-        http=partial(BoundedConnection, budget=budget),  # type: ignore[arg-type]
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=5,
-    )
 
 
 def _listen(host: str, port: int) -> socket.socket:

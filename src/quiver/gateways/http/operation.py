@@ -1,20 +1,33 @@
 """What a route offers: one operation per method, with the types that its handler and the OpenAPI document share."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from quiver.gateways.http.request import Receive, Request, Scope, Send
-from quiver.gateways.http.response import Response, StreamedResponse, send_response, send_stream
-from quiver.model.errors import MethodNotAllowed, QuiverError
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response, StreamedResponse
+from quiver.model.errors import QuiverError
 
 Handler = Callable[[Request], Awaitable[Response | StreamedResponse]]
-REQUEST_KEY = "quiver.request"
+
+
+class Begun(NamedTuple):
+    """A request that only waits for one future."""
+
+    future: "asyncio.Future[Any]"
+    response: Callable[[], Response]
+    """When the future is done."""
+
+
+Begin = Callable[[Request], Begun | Response | None]
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
     handler: Handler
+    begin: Begin | None = None
+    """Begins simple requests without a task of their own; None: `handler` is to handle it."""
     summary: str
     tag: str
     response: Any
@@ -33,28 +46,3 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 Routes = Mapping[str, Mapping[str, Operation]]
 """Path template -> method -> operation."""
-
-
-class Resource:
-    """The ASGI end of one path: picks the operation by method and sends what its handler returns."""
-
-    __slots__ = ("_allowed", "_operations", "_path")
-
-    def __init__(self, path: str, operations: Mapping[str, Operation]) -> None:
-        self._path = path
-        self._operations = dict(operations)
-        if "GET" in operations:
-            self._operations["HEAD"] = operations["GET"]
-        self._allowed = ", ".join(self._operations)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request: Request = scope[REQUEST_KEY]
-        request.params, request.route = scope["path_params"], self._path
-        operation = self._operations.get(request.method)
-        if operation is None:
-            raise MethodNotAllowed(path=request.path, method=request.method, allowed=self._allowed)
-        response = await operation.handler(request)
-        if isinstance(response, Response):
-            await send_response(request, response, send)
-        else:
-            await send_stream(request, response, send)

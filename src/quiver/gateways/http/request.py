@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Coroutine, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
 
@@ -10,20 +11,34 @@ import msgspec
 
 from quiver.gateways.http.compression import decompress
 from quiver.gateways.http.media import Media, media_of_request, media_of_response
-from quiver.model.errors import InvalidRequest, RequestTooLarge
-from quiver.model.limits import HTTP_QUERY_FIELDS
+from quiver.gateways.http.wire.exchange import ClientGone, Exchange
+from quiver.model.errors import InvalidRequest, Overloaded, RequestTooLarge
+from quiver.model.limits import HTTP_QUERY_FIELDS, KIB
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
 from quiver.system.memory_budget import MemoryBudget
 
 T = TypeVar("T")
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+_VERSION = "/v1"
+_SHOWN_PATH = 200
+_SMALL_HEAD_BYTES = 4 * KIB
+_SMALL_BODY_BYTES = 64 * KIB
 
 _HIGHEST_PARTITION = 10**9
 _WAIT_SECONDS = 5.0
 """How long a body waits for memory that others hold; then its client is told to try again."""
+
+
+def without_version(path: str) -> str:
+    """Every route also exists under /v1."""
+    if path.startswith(_VERSION) and path[len(_VERSION) : len(_VERSION) + 1] in ("/", ""):
+        return path[len(_VERSION) :] or "/"
+    return path
+
+
+@lru_cache(maxsize=1024)
+def _topic_name(quoted: str) -> str:
+    return check_name(unquote(quoted))
 
 
 def _check_values(fields: Mapping[str, str], kind: Any) -> None:
@@ -39,10 +54,6 @@ def _empty(kind: type[T]) -> T:
         raise InvalidRequest(problem=f"the request has no body: {error}") from None
 
 
-class ClientGone(Exception):
-    """The client went away while its body was being read; nobody is left to respond to."""
-
-
 def partition_number(text: str | int) -> int:
     number = whole_number(str(text))
     if number is None or number > _HIGHEST_PARTITION:
@@ -54,30 +65,36 @@ class Request:
     """One request. `params` are the quoted parts of the path that the route names."""
 
     __slots__ = (
-        "_client",
         "_holding",
         "_max_bytes",
-        "_receive",
+        "exchange",
         "headers",
         "method",
         "params",
         "path",
         "query_string",
+        "read",
         "route",
+        "started",
         "waits",
     )
 
-    def __init__(self, scope: Scope, receive: Receive, max_bytes: int, budget: MemoryBudget) -> None:
-        self.method: str = scope["method"]
-        self.path: str = scope["path"]
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.query_string: bytes = scope["query_string"]
-        self.params: dict[str, str] = {}
+    def __init__(self, exchange: Exchange, max_bytes: int, budget: MemoryBudget) -> None:
+        head = exchange.head
+        self.exchange = exchange
+        self.method = head.method
+        self.path = without_version(head.path)
+        """As it was sent, so that a quoted slash stays inside its part."""
+        self.headers = head.headers
+        self.query_string = head.query
+        self.params: Mapping[str, str] = {}
         self.route = ""
         self.waits = False
         """It asks the broker to wait for something, so it may take long."""
-        self._client: tuple[str, int] | None = scope.get("client")
-        self._receive = receive
+        self.read: Any = None
+        """What `body_at_once` has read."""
+        self.started = 0.0
+        """When it was begun, for the log line."""
         self._max_bytes = max_bytes
         self._holding = budget.open()
 
@@ -96,11 +113,16 @@ class Request:
     @property
     def connection(self) -> str:
         """Address and port at the other end."""
-        return "unknown" if self._client is None else f"{self._client[0]}:{self._client[1]}"
+        return self.exchange.peer
+
+    @property
+    def shown_path(self) -> str:
+        """For log lines."""
+        return self.path[:_SHOWN_PATH]
 
     def topic(self) -> str:
         """The topic the path names; InvalidName when it cannot be one."""
-        return check_name(unquote(self.params["topic"]))
+        return _topic_name(self.params["topic"])
 
     def partition(self) -> int:
         """The partition the path names."""
@@ -128,6 +150,22 @@ class Request:
         content = await self.content()
         return media.decode(content, kind) if content else _empty(kind)
 
+    def body_at_once(self, kind: type[T]) -> T | None:
+        """A small body that is there and not compressed, as a struct; None for others: they need waiting."""
+        if b"content-encoding" in self.headers:
+            return None
+        media, content = self.media, self.exchange.take_whole(min(_SMALL_BODY_BYTES, self._max_bytes))
+        if content is None:
+            return None
+        try:
+            self._holding.take(len(content))
+        except Overloaded:
+            self.exchange.arrived(content)  # taken again when there is room
+            return None
+        self._holding.end_request()
+        self.read = found = media.decode(content, kind)
+        return found
+
     async def content(self) -> bytes:
         """The bytes of the body, opened if they were compressed. The limit is checked before they are read."""
         declared = self.headers.get(b"content-length")
@@ -143,23 +181,21 @@ class Request:
         return opened
 
     async def _read(self) -> bytes:
-        event = await self._receive()
-        if not event.get("more_body"):
-            return await self._piece(event)
-        pieces = [await self._piece(event)]
-        while event.get("more_body"):
-            event = await self._receive()
-            pieces.append(await self._piece(event))
-        return b"".join(pieces)
-
-    async def _piece(self, event: MutableMapping[str, Any]) -> bytes:
-        if event["type"] == "http.disconnect":
-            raise ClientGone
-        piece: bytes = event.get("body", b"")
-        if self._holding.held_bytes + len(piece) > self._max_bytes:
-            raise RequestTooLarge(size=f"over {self._max_bytes}", limit=self._max_bytes)
-        await self._hold_or_wait(len(piece))
-        return piece
+        exchange = self.exchange
+        pieces: list[bytes] = []
+        size = 0
+        while True:
+            is_whole, piece = exchange.is_whole, exchange.take()
+            size += len(piece)
+            if size > self._max_bytes:
+                raise RequestTooLarge(size=f"over {self._max_bytes}", limit=self._max_bytes)
+            await self._hold_or_wait(len(piece))
+            if is_whole and not pieces:
+                return piece
+            pieces.append(piece)
+            if is_whole:
+                return b"".join(pieces)
+            await exchange.more()
 
     async def _hold_or_wait(self, size: int) -> None:
         """Counts what has arrived; nothing more of the request is read until there is room for it."""
@@ -170,10 +206,26 @@ class Request:
                 await asyncio.wait_for(room.wait(), _WAIT_SECONDS)
         self._holding.take(size)
 
-    async def client_gone(self) -> None:
-        """Returns when the client has gone away; for responses that take long. Read the body first."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+    async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of work that may take long. It is cancelled when the client goes away: that is ClientGone."""
+        task = asyncio.current_task()
+        if task is None or self.exchange.is_lost:
+            work.close()
+            raise ClientGone
+        self.exchange.when_lost(task.cancel)
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if self.exchange.is_lost and not task.uncancel():
+                raise ClientGone from None
+            raise
+        finally:
+            self.exchange.when_lost(None)
+
+    def hold_head(self) -> None:
+        """Counts a large head, which stays as long as the request."""
+        if self.exchange.head.size_bytes > _SMALL_HEAD_BYTES:
+            self.hold(self.exchange.head.size_bytes)
 
     def hold(self, size: int) -> None:
         """Counts memory that this request needs until its response is sent; Overloaded when there is no room."""

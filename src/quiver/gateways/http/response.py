@@ -1,15 +1,15 @@
 """Responses: objects, documents and streams, in the form and encoding the client asked for."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 from quiver.gateways.http.compression import MIN_BYTES, choose_encoding, compress, compress_whole, open_compressor
 from quiver.gateways.http.media import Media
-from quiver.gateways.http.request import Request, Send
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.wire.exchange import Headers
 from quiver.model.errors import MethodNotAllowed, QuiverError
 from quiver.system.pace import Pace
 
-Headers = Sequence[tuple[bytes, bytes]]
 _SENT_AT_ONCE_BYTES = 256 * 1024
 _VARY = (b"vary", b"accept, accept-encoding")
 
@@ -47,7 +47,17 @@ def error_response(error: QuiverError) -> Response:
     return Response(error.to_dict(), error.status, headers=headers)
 
 
-async def send_response(request: Request, response: Response, send: Send) -> None:
+def respond_at_once(request: Request, response: Response) -> None:
+    """Sends a small response as it is, without compression."""
+    media = request.response_media
+    body = media.encode(response.body)
+    request.exchange.respond(response.status, [(b"content-type", media.content_type), *response.headers], body)
+
+
+async def send_response(request: Request, response: Response | StreamedResponse) -> None:
+    if isinstance(response, StreamedResponse):
+        await _send_stream(request, response)
+        return
     if response.content_type is None:
         media = request.response_media
         content_type, body = media.content_type, media.encode(response.body)
@@ -60,30 +70,30 @@ async def send_response(request: Request, response: Response, send: Send) -> Non
         if encoding is not None:
             body = await compress_whole(encoding, body)
             headers.append((b"content-encoding", encoding))
-    headers.append((b"content-length", b"%d" % len(body)))
-    if len(body) > _SENT_AT_ONCE_BYTES:
-        request.hold(len(body))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    last = max(0, len(body) - 1) // _SENT_AT_ONCE_BYTES * _SENT_AT_ONCE_BYTES
-    for start in range(0, last, _SENT_AT_ONCE_BYTES):  # `send` waits until the client has taken those before
-        piece = body[start : start + _SENT_AT_ONCE_BYTES]
-        await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": body[last:]})
+    if len(body) <= _SENT_AT_ONCE_BYTES:
+        request.exchange.respond(response.status, headers, body)
+        return
+    request.hold(len(body))
+    if request.exchange.begin(response.status, headers, len(body)):
+        for start in range(0, len(body), _SENT_AT_ONCE_BYTES):
+            await request.exchange.send(body[start : start + _SENT_AT_ONCE_BYTES])
+        request.exchange.end()
 
 
-async def send_stream(request: Request, response: StreamedResponse, send: Send) -> None:
+async def _send_stream(request: Request, response: StreamedResponse) -> None:
     """Sends piece by piece; `send` waits while the client's share of unread bytes is full."""
     headers = [(b"content-type", response.content_type), _VARY]
     encoding = choose_encoding(request.headers.get(b"accept-encoding"))
     if encoding is not None:
         headers.append((b"content-encoding", encoding))
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    exchange = request.exchange
+    if not exchange.begin(200, headers):
+        return
     compressor = open_compressor(encoding) if encoding is not None else None
     pace = Pace()
     async for piece in response.pieces:
         await pace.turn()
-        body = await compress(compressor, piece) if compressor is not None else piece
-        if body:
-            await send({"type": "http.response.body", "body": body, "more_body": True})
-    tail = compressor.flush() if compressor is not None else b""
-    await send({"type": "http.response.body", "body": tail})
+        await exchange.send(await compress(compressor, piece) if compressor is not None else piece)
+    if compressor is not None:
+        await exchange.send(compressor.flush())
+    exchange.end()

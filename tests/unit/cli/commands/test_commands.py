@@ -60,7 +60,7 @@ def test_help_loads_nothing_heavy() -> None:
         "msgspec",
         "asyncio",
         "uvloop",
-        "uvicorn",
+        "httptools",
         "quiver.client",
         "quiver.app.config",
     }
@@ -68,7 +68,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def test_the_help_of_a_command_loads_neither_the_sdk_nor_the_broker() -> None:
-    heavy = {"pyarrow", "numpy", "rich", "uvloop", "uvicorn", "starlette", "quiver.client", "quiver.broker.broker"}
+    heavy = {"pyarrow", "numpy", "rich", "uvloop", "httptools", "quiver.client", "quiver.broker.broker"}
     for command in COMMANDS:
         assert not heavy & loaded_modules(command, "--help")
 

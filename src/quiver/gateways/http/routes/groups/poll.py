@@ -1,6 +1,5 @@
 """GET /groups/{group}/poll: a member's next messages; waits until there are some."""
 
-import asyncio
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from msgspec import Meta
 
 from quiver.gateways.http.field_notes import DURATION, needed, note
 from quiver.gateways.http.operation import Operation, Routes
-from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, StreamedResponse
 from quiver.gateways.http.routes.groups.groups import group_of
 from quiver.gateways.http.routes.groups.membership import required_member
@@ -90,19 +89,9 @@ class PollRoute:
         self, request: Request, group: str, member_id: str, timeout_ms: int, limit: int
     ) -> "list[PolledPartition]":
         """Polls as long as the client is connected: what it does not get must not count as received."""
-        poll = self._broker.poll
-        polling = asyncio.ensure_future(poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit))
-        leaving = asyncio.ensure_future(request.client_gone())
-        try:
-            await asyncio.wait((polling, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if not leaving.done():
-                return polling.result()
-            if polling.done() and polling.exception() is None:
-                await poll.give_back(polling.result())
-            raise ClientGone
-        finally:
-            polling.cancel()
-            leaving.cancel()
+        return await request.while_connected(
+            self._broker.poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit)
+        )
 
     async def _tail(self, group: str, member_id: str, polled: "list[PolledPartition]") -> dict[str, Any]:
         """The fields that follow the messages."""

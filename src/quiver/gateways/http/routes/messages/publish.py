@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from quiver.gateways.http.field_notes import needed
 from quiver.gateways.http.media import Media
-from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.operation import Begun, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, error_response
 from quiver.gateways.http.routes.messages.incoming import MessageToPublish, new_message
@@ -80,16 +80,36 @@ class PublishRoute:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
 
+    def begin(self, request: Request) -> Begun | Response | None:
+        """A small request with one message needs no task: it waits for the message and for nothing else."""
+        topic = request.topic()
+        batch = request.body_at_once(PublishRequest)
+        if batch is None or batch.messages is None or len(batch.messages) != 1:
+            return None
+        message = _prepared(batch.messages[0], request.media, self._broker.clock.now_ms())
+        if isinstance(message, QuiverError):
+            return _response([_refused(message)])
+        try:
+            begun = self._broker.begin_publish(topic, message)
+        except TopicNotFound:
+            return None  # it may have to be created, and that takes time
+        if isinstance(begun, QuiverError):
+            return _response([_refused(begun)])
+        return Begun(begun.future, lambda: _single(message, begun.outcome()))
+
     async def publish(self, request: Request) -> Response:
         topic, media = request.topic(), request.media
-        content = await request.content()
-        if len(content) > _SLICED_BODY_BYTES:
-            prepared = await self._prepare_sliced(content, media)
-        else:
-            batch = media.decode(content, PublishRequest) if content else PublishRequest()
+        batch: PublishRequest | None = request.read
+        if batch is None:
+            content = await request.content()
+            if len(content) > _SLICED_BODY_BYTES:
+                prepared = await self._prepare_sliced(content, media)
+            else:
+                batch = media.decode(content, PublishRequest) if content else PublishRequest()
+            del content
+        if batch is not None:
             now_ms = self._broker.clock.now_ms()
             prepared = [_prepared(message, media, now_ms) for message in _accepted(batch.messages)]
-        del content
         results: list[PublishResult] = []
         for start in range(0, max(len(prepared), 1), _PUBLISHED_AT_ONCE):
             results += await self._publish(topic, prepared[start : start + _PUBLISHED_AT_ONCE])
@@ -120,8 +140,10 @@ class PublishRoute:
 
 
 def publish_routes(broker: "Broker") -> Routes:
+    route = PublishRoute(broker)
     operation = Operation(
-        handler=PublishRoute(broker).publish,
+        handler=route.publish,
+        begin=route.begin,
         summary="Publish messages; 200 also when some of them fail",
         tag="Messages",
         body=PublishRequest,
@@ -156,6 +178,11 @@ def _prepared(message: MessageToPublish, media: Media, now_ms: int) -> NewMessag
         return new_message(message, media, now_ms)
     except QuiverError as error:
         return error
+
+
+def _single(message: NewMessage, outcome: "Published | QuiverError") -> Response:
+    result = _result(message, outcome)
+    return Response(PublishResponse([result])) if result.offset is not None else _response([result])
 
 
 def _result(message: NewMessage, outcome: "Published | QuiverError") -> PublishResult:

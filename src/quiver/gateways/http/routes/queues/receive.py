@@ -1,6 +1,5 @@
 """POST /topics/{topic}/receive: leases messages to a consumer of a queue group; waits until there are some."""
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -8,7 +7,7 @@ from msgspec import Meta
 
 from quiver.gateways.http.field_notes import DURATION, NAME, PRIORITY, needed, note
 from quiver.gateways.http.operation import Operation, Routes
-from quiver.gateways.http.request import ClientGone, Request
+from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, StreamedResponse
 from quiver.gateways.http.routes.messages.message_stream import streamed_messages
 from quiver.gateways.http.routes.queues.received import ReceivedMessage, Size, shown_runs
@@ -83,21 +82,25 @@ class ReceiveRoute:
 
     async def _wait(self, request: Request, topic: str, wanted: ReceiveRequest) -> "list[Received]":
         """Receives as long as the client is connected: what it does not get must not count as delivered."""
-        asked = _asked(self._broker.topic(topic).id, wanted, request.connection, self._broker.clock.now_ms())
-        receiving = asyncio.ensure_future(self._broker.queues.receive(asked))
-        leaving = asyncio.ensure_future(request.client_gone())
-        try:
-            await asyncio.wait((receiving, leaving), return_when=asyncio.FIRST_COMPLETED)
-            if not leaving.done():
-                return receiving.result()
-            receiving.cancel()
-            await asyncio.wait((receiving,))
-            if not receiving.cancelled() and receiving.exception() is None:
-                await self._broker.queues.give_back(receiving.result())
-            raise ClientGone
-        finally:
-            receiving.cancel()
-            leaving.cancel()
+        asked = self._asked(topic, wanted, request.connection)
+        return await request.while_connected(self._broker.queues.receive(asked))
+
+    def _asked(self, topic: str, wanted: ReceiveRequest, connection: str) -> QueueRequest:
+        """A request that does not fit is refused before its topic is looked for."""
+        if wanted.group is None:
+            raise InvalidRequest(problem='the body needs "group": the queue group to receive for')
+        now_ms = self._broker.clock.now_ms()
+        return QueueRequest(
+            group=check_name(wanted.group, "group"),
+            consumer=wanted.consumer or connection,
+            max_messages=min(wanted.max_messages or 10, MESSAGES_AT_ONCE),
+            wait_ms=0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), LONGEST_WAIT_MS),
+            visibility_ms=None if wanted.visibility is None else _visibility_ms(wanted.visibility),
+            ordering=wanted.ordering,
+            priority=None if wanted.priority is None else parse_priority(wanted.priority),
+            start=None if wanted.start is None else parse_position(wanted.start, now_ms),
+            topic_ids=[self._broker.topic(topic).id],
+        )
 
 
 def receive_routes(broker: "Broker") -> Routes:
@@ -111,22 +114,6 @@ def receive_routes(broker: "Broker") -> Routes:
         errors=(InvalidRequest, InvalidName, TopicNotFound, GroupKindMismatch, GroupOrderingMismatch, Overloaded),
     )
     return {"/topics/{topic}/receive": {"POST": operation}}
-
-
-def _asked(topic_id: int, wanted: ReceiveRequest, connection: str, now_ms: int) -> QueueRequest:
-    if wanted.group is None:
-        raise InvalidRequest(problem='the body needs "group": the queue group to receive for')
-    return QueueRequest(
-        [topic_id],
-        check_name(wanted.group, "group"),
-        wanted.consumer or connection,
-        max_messages=min(wanted.max_messages or 10, MESSAGES_AT_ONCE),
-        wait_ms=0 if wanted.wait is None else min(parse_duration_ms(wanted.wait, "wait"), LONGEST_WAIT_MS),
-        visibility_ms=None if wanted.visibility is None else _visibility_ms(wanted.visibility),
-        ordering=wanted.ordering,
-        priority=None if wanted.priority is None else parse_priority(wanted.priority),
-        start=None if wanted.start is None else parse_position(wanted.start, now_ms),
-    )
 
 
 def _visibility_ms(value: object) -> int:
