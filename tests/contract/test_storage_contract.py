@@ -1,5 +1,6 @@
 """What every storage engine does, whatever it is made of."""
 
+import asyncio
 import time
 
 import pytest
@@ -71,6 +72,35 @@ class TestAppendAndRead:
         assert log.end_offset == log.readable_offset == 50
         assert log.size_bytes == sum(f.header.frame_bytes for f in frames)
         assert log.last_append_time_ms == 1004
+
+    async def test_an_append_that_is_begun_is_readable_when_it_ends(self, log: Log) -> None:
+        frames = run_of(3)
+        await log.append(frames[:1])
+        for number, frame in enumerate(frames[1:], 1):
+            ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+            begun = log.begin_append([frame], ended.set_result)
+            assert log.end_offset == log.readable_offset == 10 * number
+            assert not ended.done()
+            if begun:
+                assert await ended is None
+            else:
+                await log.append([frame])
+        assert await frames_from(log, 0) == [(f.header.base_offset, frame_bytes(f)) for f in frames]
+
+    async def test_changes_wait_for_an_append_that_is_begun(self, log: Log) -> None:
+        frames = run_of(3)
+        await log.append(frames[:1])
+        ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        if not log.begin_append(frames[1:2], ended.set_result):
+            await log.append(frames[1:2])
+            ended.set_result(None)
+        await asyncio.gather(log.roll(), log.append(frames[2:]), log.sync())
+        assert ended.done()
+        assert ended.result() is None
+        assert await frames_from(log, 0) == [(f.header.base_offset, frame_bytes(f)) for f in frames]
+        await log.truncate(10)
+        assert log.end_offset == 10
+        await log.close()
 
     async def test_appending_nothing(self, log: Log) -> None:
         await log.append([])

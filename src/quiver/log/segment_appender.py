@@ -104,9 +104,12 @@ class SegmentAppender:
         segment = self._view.tail.segment
         if segment is None or segment.file.fd < 0 or segment.index.is_full or self._files.failure is not None:
             return False
-        if plan.epoch_starts or (segment.size and (segment.first_append_time_ms is None or not segment.is_counted)):
+        if plan.epoch_starts or segment.size + plan.size_bytes > self.limits.segment_bytes:
             return False
-        return self._has_room(segment, plan)
+        if not segment.size:
+            return True
+        first = segment.first_append_time_ms
+        return first is not None and segment.is_counted and plan.append_time_ms - first < self.limits.roll_after_ms
 
     def append(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
         """All three steps. `plan` comes from the same frames, and nothing was appended since."""
@@ -122,6 +125,17 @@ class SegmentAppender:
         self._prepare(segment, plan)
         if segment is None or not self._has_room(segment, plan):
             return self._write_over_segments(segment, frames, plan, is_synced_next=is_synced_next)
+        return self._write_to(segment, frames, is_synced_next=is_synced_next)
+
+    def write_ready(self, frames: Sequence[StampedFrame]) -> list[Run]:
+        """As `write`, when `is_ready` has just said that it is a single write."""
+        segment = self._view.tail.segment
+        assert segment is not None
+        return self._write_to(segment, frames)
+
+    def _write_to(
+        self, segment: Segment, frames: Sequence[StampedFrame], *, is_synced_next: bool = False
+    ) -> list[Run]:
         runs: list[Run] = [(segment, frames)]
         try:
             segment.write(frames, is_synced_next=is_synced_next)
@@ -141,7 +155,8 @@ class SegmentAppender:
         """The last step: readers see the frames."""
         view = self._view
         before, segments = view.tail, view.segments
-        view.remember(runs[0][1][0].header.base_offset, runs[0][0], runs[0][0].size)
+        first, frames = runs[0]
+        view.remember(frames[0].header.base_offset, first, first.size)
         for segment, run in runs:
             segment.commit(run)
             if segment.index.is_full:

@@ -22,7 +22,7 @@ from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
 from quiver.partition.producers import FIRST_RELAY_ID
 from quiver.records.check import KEY_NEEDED, check_frame
-from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, TRANSACTIONAL, FrameHeader
 from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
 from quiver.topics.catalogue import TopicCatalogue
@@ -32,7 +32,6 @@ logger = logging.getLogger(__name__)
 
 _STICKY_MESSAGES = 100
 _PARTITIONS_AT_ONCE = 8
-_FEATURES = {CONTROL: "a control frame", ENCRYPTED: "an encrypted frame"}
 
 
 class Published(NamedTuple):
@@ -108,25 +107,26 @@ class Publish:
     ) -> "asyncio.Future[Appended]":
         """Checks a frame and queues it before it returns, so that calls made in order are written in order."""
         topic = self._catalogue.topic_by_id(topic_id)
-        if partition_count and partition_count != topic.config.partitions:
-            raise StalePartitionCount(topic=topic.name, count=topic.config.partitions)
-        self._partitions.get(topic_id, partition)
-        header = check_frame(frame, self._partitions.limits_for(topic.config), needs_keys=topic.config.is_compacted)
-        if header.producer_id >= FIRST_RELAY_ID:
-            raise InvalidFrame(problem=f"producer id {header.producer_id} is one of the broker's own")
-        for bit, feature in _FEATURES.items():
-            if header.attributes & bit:
-                raise NotSupported(feature=feature)
-        if header.is_transactional:
+        config = topic.config
+        if partition_count and partition_count != config.partitions:
+            raise StalePartitionCount(topic=topic.name, count=config.partitions)
+        found = self._partitions.get(topic_id, partition)
+        header = check_frame(frame, found.limits, needs_keys=config.is_compacted)
+        producer_id, attributes = header.producer_id, header.attributes
+        if producer_id >= FIRST_RELAY_ID:
+            raise InvalidFrame(problem=f"producer id {producer_id} is one of the broker's own")
+        if attributes & (CONTROL | ENCRYPTED):
+            raise NotSupported(feature="a control frame" if attributes & CONTROL else "an encrypted frame")
+        if attributes & TRANSACTIONAL:
             return self._transactional(topic, partition, frame, header)
-        self._check_producer(header)
-        return self._append(topic, partition, frame, header)
+        if producer_id != NO_PRODUCER:
+            self._check_producer(producer_id, header.producer_epoch)
+        if header.columns & COLUMN_DELIVER_AT:
+            return self._delays.schedule_frame(topic, partition, frame, header)
+        return found.append(frame, header)
 
-    def _check_producer(self, header: FrameHeader) -> None:
+    def _check_producer(self, producer_id: int, epoch: int) -> None:
         """A frame fences all earlier epochs of its producer, so the broker must have given out its epoch."""
-        producer_id, epoch = header.producer_id, header.producer_epoch
-        if producer_id == NO_PRODUCER:
-            return
         was_given = self._transactions.was_given(producer_id, epoch)
         if was_given is None:
             was_given = self._catalogue.producer_ids.was_given(producer_id, epoch)
@@ -137,18 +137,16 @@ class Publish:
                 producer_id=producer_id,
             )
 
-    def _append(self, topic: Topic, partition: int, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
-        if header.columns & COLUMN_DELIVER_AT:
-            return self._delays.schedule_frame(topic, partition, frame, header)
-        return self._partitions.get(topic.id, partition).append(frame, header)
-
     def _transactional(
         self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
     ) -> "asyncio.Future[Appended]":
         """A frame of a transaction, which does not end before the frame is written."""
         written = self._transactions.enlist(header, topic.id, partition)
         try:
-            appended = self._append(topic, partition, frame, header)
+            if header.columns & COLUMN_DELIVER_AT:
+                appended = self._delays.schedule_frame(topic, partition, frame, header)
+            else:
+                appended = self._partitions.get(topic.id, partition).append(frame, header)
         except BaseException as error:
             written(error)
             raise

@@ -44,7 +44,7 @@ class CommittedView:
         """The frames are written: readers see them from now on."""
         newest = self.newest
         for header, _, _ in frames:
-            newest[header.priority] = header.next_offset
+            newest[header.priority] = header.base_offset + header.last_offset_delta + 1
         self.high_watermark = self._log.readable_offset
 
     @property
@@ -111,7 +111,7 @@ class CommittedView:
         self._watchers.discard(wake)
 
     def wake_watchers(self) -> None:
-        for wake in list(self._watchers):
+        for wake in list(self._watchers) if self._watchers else ():
             try:
                 wake()
             except Exception:

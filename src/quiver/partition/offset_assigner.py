@@ -26,11 +26,7 @@ from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
 from quiver.records.cut import cut_frame
-from quiver.records.header import (
-    FrameHeader,
-    stamp,
-    unpack_header,
-)
+from quiver.records.header import NO_PRODUCER, TRANSACTIONAL, FrameHeader, stamp, unpack_header
 
 logger = logging.getLogger(__name__)
 
@@ -55,18 +51,34 @@ class OffsetAssigner:
 
         Of messages that share a frame, only those that fit into no frame are refused.
         """
-        item = Assigned(assigned.next_offset)
-        try:
-            self._assign_item(pending, now_ms, item)
-        except Exception as error:
-            self._tables.undo(item)
-            if isinstance(pending, MessageBatch) and len(pending.messages) > 1:
+        if isinstance(pending, MessageBatch) and len(pending.messages) > 1:
+            item = Assigned(assigned.next_offset)
+            try:
+                self._assign_messages(pending, now_ms, item)
+            except Exception:
+                self._tables.undo(item)
                 for half in pending.halves():
                     self.assign(half, now_ms, assigned)
             else:
-                refuse(pending, self.as_refusal(error))
+                assigned.extend(item)
         else:
-            assigned.extend(item)
+            assigned.extend(self.assigned(pending, now_ms, assigned.next_offset))
+
+    def assigned(self, pending: Pending, now_ms: int, next_offset: int) -> Assigned:
+        """One item by itself; nothing when it is refused."""
+        item = Assigned(next_offset)
+        try:
+            if isinstance(pending, PendingFrame):
+                self._assign_frame(pending, now_ms, item)
+            elif isinstance(pending, PendingMarker):
+                self._assign_marker(pending, now_ms, item)
+            elif isinstance(pending, MessageBatch):
+                self._assign_messages(pending, now_ms, item)
+        except Exception as error:
+            self._tables.undo(item)
+            refuse(pending, self.as_refusal(error))
+            return Assigned(next_offset)
+        return item
 
     def as_refusal(self, error: Exception) -> QuiverError:
         """The error for the client; unexpected ones are logged."""
@@ -74,14 +86,6 @@ class OffsetAssigner:
             return error
         logger.error("writing to %s failed", self._name, exc_info=error)
         return QuiverError()
-
-    def _assign_item(self, pending: Pending, now_ms: int, assigned: Assigned) -> None:
-        if isinstance(pending, PendingMarker):
-            self._assign_marker(pending, now_ms, assigned)
-        elif isinstance(pending, MessageBatch):
-            self._assign_messages(pending, now_ms, assigned)
-        elif isinstance(pending, PendingFrame):
-            self._assign_frame(pending, now_ms, assigned)
 
     def _assign_marker(self, pending: PendingMarker, now_ms: int, assigned: Assigned) -> None:
         if not self._transactions.is_open(pending.producer_id, pending.epoch):
@@ -123,16 +127,19 @@ class OffsetAssigner:
         return pending.chosen(kept), [keys[row] for row in kept]
 
     def _assign_frame(self, pending: PendingFrame, now_ms: int, assigned: Assigned) -> None:
+        header = pending.header
         try:
-            sent = self._producers.find_repeat(pending.header)
-            self._check_transaction(pending.header)
+            sent = None if header.producer_id == NO_PRODUCER else self._producers.find_repeat(header)
+            if header.attributes & TRANSACTIONAL:
+                self._check_transaction(header)
             if sent is not None:
                 assigned.outcomes.append((pending, self._repeated(pending, sent, now_ms)))
             elif pending.ids is not None and self._message_ids.window_ms:
                 self._assign_named(pending, pending.ids.keys, now_ms, assigned)
             else:
-                header = self._record(pending.frame, pending.header, now_ms, assigned)
-                assigned.outcomes.append((pending, Appended(header.base_offset, now_ms)))
+                base = assigned.next_offset
+                self._record(pending.frame, header, now_ms, assigned)
+                assigned.outcomes.append((pending, Appended(base, now_ms)))
         except OutOfSequence as error:
             self._assign_late(pending, error, now_ms, assigned)
 
@@ -211,7 +218,7 @@ class OffsetAssigner:
 
     def _check_transaction(self, header: FrameHeader) -> None:
         """A producer's earlier transaction whose marker is not here yet must not get the frames of the next one."""
-        earlier = self._transactions.open.get(header.producer_id) if header.is_transactional else None
+        earlier = self._transactions.open.get(header.producer_id)
         if earlier is not None and earlier.epoch < header.producer_epoch:
             problem = f"the one before, of epoch {earlier.epoch}, has no marker in {self._name} yet"
             raise TransactionConflict(transaction=f"{header.producer_id}:{header.producer_epoch}", problem=problem)
@@ -230,12 +237,14 @@ class OffsetAssigner:
         """Gives a frame its offset; returns its header with it."""
         base = assigned.next_offset
         stamped = stamp(frame, header, base_offset=base, leader_epoch=self._leader_epoch, append_time_ms=now_ms)
-        self._note_producer(header.producer_id, assigned)
-        self._producers.record(stamped.header, left_out)
-        assigned.changes.append(self._transactions.record(stamped.header, marker))
+        header = stamped.header
+        if header.producer_id != NO_PRODUCER:
+            self._note_producer(header.producer_id, assigned)
+            self._producers.record(header, left_out)
+        assigned.changes.append(self._transactions.record(header, marker))
         assigned.frames.append(stamped)
-        assigned.next_offset = stamped.header.next_offset
-        return stamped.header
+        assigned.next_offset = base + header.last_offset_delta + 1
+        return header
 
     def _note_producer(self, producer_id: int, assigned: Assigned) -> None:
         if producer_id not in assigned.undo:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 from typing import NamedTuple
 
 from quiver.model.errors import (
@@ -37,7 +38,7 @@ from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
-from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, FrameHeader
 from quiver.storage.port import Log, LogOptions
 from quiver.storage.writer import Queued, SerialWriter
 from quiver.system.clock import Clock
@@ -45,7 +46,9 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 _WRITE_BYTES = 16 * MIB
-_AT_ONCE_BYTES = 16 * KIB
+_AT_ONCE_BYTES = 64 * KIB
+_IDS_AT_ONCE_BYTES = 16 * KIB
+"""Of a frame with message ids, which are read first."""
 _TIMES_AHEAD_MS = 60_000
 """If append times are further ahead of the clock than this, there is a warning."""
 
@@ -93,6 +96,7 @@ class Partition:
             delayed=settings.is_schedule,
         )
         self.tables = PartitionTables(ProducerTable(), transactions, message_ids)
+        self.limits = settings.limits
         self._assigner = OffsetAssigner(name, self.tables, leader_epoch=leader_epoch, limits=settings.limits)
         self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
         self.saved_state = SavedState(name, log, self.tables, self._writer, clock)
@@ -119,14 +123,16 @@ class Partition:
 
         Messages whose ids are known are left out, unless they only come from another log (`check_ids`).
         """
-        self._check_writable(header.frame_bytes)
+        size = HEADER_BYTES + header.length
+        self._check_writable(size)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         ids: FrameIds | None = None
         if header.columns & COLUMN_ID and self.tables.message_ids.counts(header):
             ids = FrameIds(frame, header)
         pending = PendingFrame(frame, header, future, ids, check_ids)
-        if not self._write_at_once(pending):
-            self._writer.submit(pending, header.frame_bytes)
+        is_small = size <= (_AT_ONCE_BYTES if ids is None else _IDS_AT_ONCE_BYTES)
+        if not (is_small and self._writer.is_idle and self._write_now(pending, sync=True)):
+            self._writer.submit(pending, size)
         return future
 
     def append_marker(self, producer_id: int, epoch: int, *, commit: bool) -> "asyncio.Future[Appended]":
@@ -137,7 +143,7 @@ class Partition:
         self._check_writable(0)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         pending = PendingMarker(producer_id, epoch, commit, future)
-        if not self._write_at_once(pending):
+        if not (self._writer.is_idle and self._write_now(pending, sync=False)):
             self._writer.submit(pending, 0)
         return future
 
@@ -170,7 +176,7 @@ class Partition:
         return self._config.ttl_ms
 
     def reconfigure(self, config: TopicConfig, limits: Limits) -> None:
-        self._config, self._assigner.limits = config, limits
+        self._config, self.limits, self._assigner.limits = config, limits, limits
         self.committed.configure(config)
         self.tables.message_ids.configure(config.dedup_window_ms)
         self.log.configure(log_options(config))
@@ -276,19 +282,22 @@ class Partition:
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")
 
-    def _write_at_once(self, pending: PendingFrame | PendingMarker) -> bool:
-        """Writes a small frame immediately if nothing has to be waited for; False if it must queue."""
-        sync = isinstance(pending, PendingFrame)
-        if isinstance(pending, PendingFrame) and (
-            pending.header.frame_bytes > _AT_ONCE_BYTES or self._config.durability == "fsync"
-        ):
-            return False
-        if not self._writer.is_idle:
-            return False
-        assigned = Assigned(self.log.end_offset)
-        self._assigner.assign(pending, self.saved_state.now_ms(), assigned)
+    def _write_now(self, pending: PendingFrame | PendingMarker, *, sync: bool) -> bool:
+        """Writes a small frame without a task, while the writer is idle; False when it must queue.
+
+        Where it waits for a sync, the writer is held until then, and what comes meanwhile queues.
+        """
+        log = self.log
+        assigned = self._assigner.assigned(pending, self.saved_state.now_ms(), log.end_offset)
+        frames = assigned.frames
         try:
-            if assigned.frames and not self.log.append_at_once(assigned.frames, sync=sync):
+            if frames and sync and self._config.durability == "fsync":
+                if log.begin_append(frames, partial(self._end_write, assigned)):
+                    self._writer.hold()
+                    return True
+                self.tables.undo(assigned)
+                return False
+            if frames and not log.append_at_once(frames, sync=sync):
                 self.tables.undo(assigned)
                 return False
         except Exception as error:
@@ -296,6 +305,15 @@ class Partition:
             return True
         self._finish(assigned)
         return True
+
+    def _end_write(self, assigned: Assigned, error: Exception | None) -> None:
+        try:
+            if error is None:
+                self._finish(assigned)
+            else:
+                self._fail(error, assigned)
+        finally:
+            self._writer.release()
 
     async def _write(self, batch: list[Pending]) -> None:
         for pending in batch:

@@ -153,7 +153,8 @@ class Assigned:
         self.next_offset = more.next_offset
         self.frames += more.frames
         self.outcomes += more.outcomes
-        self.undo = more.undo | self.undo  # the state before the first change is the one to go back to
+        for producer_id, before in more.undo.items():
+            self.undo.setdefault(producer_id, before)  # the state before the first change is the one to go back to
         self.changes += more.changes
         self.id_changes += more.id_changes
 

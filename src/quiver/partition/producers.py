@@ -10,7 +10,7 @@ import msgspec
 
 from quiver.model.errors import OutOfSequence, ProducerFenced, UnknownProducer
 from quiver.model.limits import FRAMES_REMEMBERED, PRODUCER_REMEMBERED_MS, PRODUCERS_REMEMBERED, SEQUENCE_LIMIT
-from quiver.records.header import COLUMN_ID, NO_PRODUCER, FrameHeader
+from quiver.records.header import COLUMN_ID, CONTROL, NO_PRODUCER, FrameHeader
 
 FIRST_RELAY_ID = 1 << 62
 """Producer ids from here on belong to the broker's own moves between logs. They are never forgotten, and a frame of
@@ -55,13 +55,15 @@ class ProducerTable:
         Raises ProducerFenced for an old epoch, OutOfSequence for a gap or a repeat too old to be remembered, and
         Raises UnknownProducer if a frame that is not a producer's first comes from a producer that is not remembered.
         """
-        if header.producer_id == NO_PRODUCER:
+        producer_id = header.producer_id
+        if producer_id == NO_PRODUCER:
             return None
-        known = self.get(header.producer_id)
-        if header.producer_id >= FIRST_RELAY_ID:
-            if known is None or not self.passed(header.producer_id, header.base_sequence):
+        if producer_id >= FIRST_RELAY_ID:
+            known = self._relays.get(producer_id)
+            if known is None or not self.passed(producer_id, header.base_sequence):
                 return None
             return _passed_frame(known, header.base_sequence)
+        known = self._producers.get(producer_id)
         if known is None:
             if header.base_sequence != 0:
                 raise UnknownProducer(producer_id=header.producer_id)
@@ -98,9 +100,9 @@ class ProducerTable:
         producer_id = header.producer_id
         if producer_id == NO_PRODUCER:
             return
-        producers = self._table_of(producer_id)
+        producers = self._relays if producer_id >= FIRST_RELAY_ID else self._producers
         known = producers.pop(producer_id, None)
-        if header.is_control:
+        if header.attributes & CONTROL:
             # The transaction has ended: late frames of its epoch are refused, and the next epoch begins at 0.
             if known is None or known.epoch <= header.producer_epoch:
                 marker = SentFrame(-1, 0, header.base_offset, header.append_time_ms)
@@ -115,9 +117,10 @@ class ProducerTable:
         producers[producer_id] = ProducerState(
             header.producer_epoch,
             (header.base_sequence + count) % SEQUENCE_LIMIT,
-            (*frames, sent)[-FRAMES_REMEMBERED:],
+            (*frames[1 - FRAMES_REMEMBERED :], sent),
         )
-        self._limit()
+        if len(producers) > PRODUCERS_REMEMBERED:
+            self._limit()
 
     def _limit(self) -> None:
         if len(self._producers) > PRODUCERS_REMEMBERED:

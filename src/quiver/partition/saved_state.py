@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _SNAPSHOT_BYTES = 4 * MIB
 """Or the size of the last snapshot if that is larger: a million message ids take 24 MB."""
 _FRAME_BYTES = 1024
-"""Added to the bytes of each frame: even the smallest frame takes start-up time."""
+"""Added to the bytes of each frame's body: even the smallest frame takes start-up time."""
 _SNAPSHOT_SECONDS = 1.0
 _UNSAVED_AT_CLOSE_BYTES = 32 * KIB
 """A start reads this much of a log about as fast as it reads a snapshot."""
@@ -93,7 +93,7 @@ class SavedState:
 
     def _record_stored(self, header: FrameHeader, marker: Marker | None, ids: StoredIds | None) -> None:
         self._tables.record_stored(header, marker, ids)
-        self._bytes_since += header.frame_bytes + _FRAME_BYTES
+        self._bytes_since += header.length + _FRAME_BYTES
 
     # saving
 
@@ -103,8 +103,9 @@ class SavedState:
 
     def note_written(self, frames: Sequence[StampedFrame]) -> None:
         """Called between two writes: starts a snapshot if enough was written since the last one."""
-        self._bytes_since += sum(frame.header.frame_bytes + _FRAME_BYTES for frame in frames)
-        if self._bytes_since < max(_SNAPSHOT_BYTES, self._snapshot_bytes):
+        for header, _, _ in frames:
+            self._bytes_since += header.length + _FRAME_BYTES
+        if self._bytes_since < _SNAPSHOT_BYTES or self._bytes_since < self._snapshot_bytes:
             return
         if self._clock.monotonic() - self._saved_at >= _SNAPSHOT_SECONDS:
             self._begin()

@@ -11,7 +11,7 @@ import msgspec
 
 from quiver.model.errors import InvalidFrame
 from quiver.records.build import build_frame
-from quiver.records.header import HEADER_BYTES, FrameHeader
+from quiver.records.header import HEADER_BYTES, TRANSACTIONAL, FrameHeader
 from quiver.records.read import open_frame
 
 _NO_MESSAGES = (0, 0, 0, 0, 0)
@@ -90,15 +90,16 @@ class TransactionTable:
 
     def record(self, header: FrameHeader, marker: Marker | None) -> TransactionChange:
         """A frame has its offset: a data frame, or a marker with its content."""
-        producer_id, before = header.producer_id, self._open.get(header.producer_id)
+        producer_id = header.producer_id
+        before = self._open.get(producer_id)
         is_aborted = marker is not None and before is not None and not marker.commit
         change = TransactionChange(producer_id, before, self.visible_end, is_aborted)
         if marker is not None:
             self._close(header, before, is_aborted)
-        elif header.is_transactional:
+        elif header.attributes & TRANSACTIONAL:
             self._open[producer_id] = _grown(before, header)
         else:
-            self.visible_end = header.next_offset
+            self.visible_end = header.base_offset + header.last_offset_delta + 1
         return change
 
     def _close(self, header: FrameHeader, before: PartitionTransaction | None, is_aborted: bool) -> None:

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from quiver.records.arrow_arrays import number_array
 from quiver.records.columns import Layout, layout_for
-from quiver.records.flatbuffer import field, reference
 from quiver.records.header import ALIGNMENT, COLUMN_HEADERS
+from quiver.records.message_check import field, reference
 
 Piece = Any
 """Bytes, or a buffer of Arrow, which has no types."""

@@ -24,6 +24,7 @@ from quiver.records.columns import (
 from quiver.records.header import (
     ALIGNMENT,
     COLUMN_OFFSET_DELTA,
+    CONTROL,
     HEADER_BYTES,
     NO_PRODUCER,
     FrameHeader,
@@ -86,7 +87,7 @@ def _check_fields(header: FrameHeader, allow_control: bool) -> None:
         )
     if header.columns & COLUMN_OFFSET_DELTA:
         raise InvalidFrame(problem="only compaction writes offset deltas")
-    if header.is_control and not allow_control:
+    if header.attributes & CONTROL and not allow_control:
         raise InvalidFrame(problem="only the broker writes control frames")
     if header.producer_id == NO_PRODUCER:
         if header.producer_epoch != -1 or header.base_sequence != -1 or header.is_transactional:
@@ -106,7 +107,7 @@ def _check_times(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> 
     low, high = header.min_timestamp_ms, header.max_timestamp_ms
     if header.columns & TIMESTAMP.bit:
         times = to_numbers(batch.column(layout.place(TIMESTAMP)))
-        if times.min() != low or times.max() != high:
+        if np.minimum.reduce(times) != low or np.maximum.reduce(times) != high:
             raise InvalidFrame(problem="min and max timestamp are not those of the messages")
     elif low != high:
         raise InvalidFrame(problem="without a timestamp column, min and max timestamp must be the same")

@@ -52,8 +52,11 @@ COLUMN_OFFSET_DELTA = 1 << 6
 KNOWN_COLUMNS = 0b0111_1111
 
 _HEADER = struct.Struct("<2sBBIqiIqIIIIqiiqqIHH")
-_BROKER_PART = struct.Struct("<qi4xq")
+_PLACE = struct.Struct("<qi")
 _CRC = struct.Struct("<I")
+_TIME = struct.Struct("<q")
+_new_tuple = tuple.__new__
+"""Makes a named tuple from a tuple of its fields, in a third of the time of `_make`."""
 assert _HEADER.size == HEADER_BYTES
 pack_header_fields = _HEADER.pack
 """Magic, version, and the fields of a FrameHeader, one after the other."""
@@ -135,19 +138,19 @@ def unpack_header(buffer: bytes | bytearray | memoryview, position: int = 0) -> 
         raise InvalidFrame(problem="it does not begin with QV")
     if fields[1] != VERSION:
         raise InvalidFrame(problem=f"frame version {fields[1]} is not known, only {VERSION}")
-    return FrameHeader._make(fields[2:])
+    return _new_tuple(FrameHeader, fields[2:])
 
 
 def header_crc(header: bytes | bytearray | memoryview) -> int:
     """The checksum over the whole header, without its own field."""
-    view = memoryview(header)
-    return int(google_crc32c.extend(google_crc32c.value(bytes(view[:20])), bytes(view[24:HEADER_BYTES])))
+    data = bytes(header[:HEADER_BYTES])
+    return int(google_crc32c.value(data[:20] + data[24:]))
 
 
 def body_crc(header: bytes | bytearray | memoryview, body: bytes | bytearray | memoryview) -> int:
     """The producer's checksum: over every header field that it sets, and the body."""
-    view = memoryview(header)
-    crc = google_crc32c.value(bytes(view[:4]) + bytes(view[32:HEADER_BYTES]))
+    data = bytes(header[:HEADER_BYTES])
+    crc = google_crc32c.value(data[:4] + data[32:])
     # google_crc32c takes bytes, or a buffer that needs no release: a memoryview goes in as an Arrow buffer, uncopied.
     return int(google_crc32c.extend(crc, body if isinstance(body, bytes) else pa.py_buffer(body)))
 
@@ -178,14 +181,10 @@ def stamp(
 ) -> StampedFrame:
     """Gives a checked frame its offset, epoch and time. The body is not copied and `frame` stays as it is."""
     view = memoryview(frame)
-    stamped = bytearray(view[:HEADER_BYTES])
-    _BROKER_PART.pack_into(stamped, 8, base_offset, leader_epoch, append_time_ms)
-    crc = header_crc(stamped)
-    _CRC.pack_into(stamped, 20, crc)
-    return StampedFrame(
-        header._replace(
-            base_offset=base_offset, leader_epoch=leader_epoch, append_time_ms=append_time_ms, header_crc=crc
-        ),
-        stamped,
-        view[HEADER_BYTES:],
-    )
+    given = bytes(view[:HEADER_BYTES])
+    before = given[:8] + _PLACE.pack(base_offset, leader_epoch)
+    after = _TIME.pack(append_time_ms) + given[32:]
+    crc = google_crc32c.value(before + after)
+    fields = (*header[:2], base_offset, leader_epoch, crc, append_time_ms, *header[6:])
+    stamped = before + _CRC.pack(crc) + after
+    return StampedFrame(_new_tuple(FrameHeader, fields), stamped, view[HEADER_BYTES:])

@@ -4,7 +4,7 @@ Frames go in and frames come out; the partition above gives them their offsets. 
 log; reads may run beside it. Engines pass the contract suite in tests/contract.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -133,6 +133,14 @@ class Log(Protocol):
         """Appends as `append` does if that needs no waiting; False, with nothing changed, if it does.
 
         Only while no `append` is under way.
+        """
+        ...
+
+    def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:
+        """Begins what `append` does; False, with nothing changed, where it takes more than a small write and a sync.
+
+        Calls `on_end` on the loop, in a later turn: with None when the frames are on disk and readable, or with the
+        error. Only while no `append` is under way, and none begins before that.
         """
         ...
 

@@ -27,6 +27,8 @@ class SerialWriter(Generic[Item]):
 
     While one batch is being written the next one gathers, so a slow disk makes batches larger, not queues longer:
     this is what group commit rests on. There is no task while there is nothing to do.
+
+    An owner that writes something by itself, without a task, has it held meanwhile (`hold`, `release`).
     """
 
     def __init__(self, write: Callable[[list[Item]], Awaitable[None]], *, batch_bytes: int) -> None:
@@ -35,12 +37,23 @@ class SerialWriter(Generic[Item]):
         self._items: deque[Queued[Item]] = deque()
         self._operations: deque[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]] = deque()
         self._task: asyncio.Task[None] | None = None
+        self._released: asyncio.Future[None] | None = None
+        """What `drain` waits for while it is held."""
+        self.is_idle = True
+        """Nothing is queued and nothing is being written."""
         self.queued_bytes = 0
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is queued and nothing is being written."""
-        return self._task is None
+    def hold(self) -> None:
+        """While it is idle: the owner writes something by itself, and nothing else is written until `release`."""
+        self.is_idle = False
+
+    def release(self) -> None:
+        self.is_idle = True
+        released, self._released = self._released, None
+        if released is not None and not released.done():
+            released.set_result(None)
+        if self._items or self._operations:
+            self._start()
 
     def submit(self, item: Item, size: int) -> "Queued[Item]":
         """Queues an item; `write` gets it together with its neighbours and resolves each of them."""
@@ -64,15 +77,21 @@ class SerialWriter(Generic[Item]):
 
     async def drain(self) -> None:
         """Returns when everything queued so far has been written."""
-        while self._task is not None:
-            await asyncio.shield(self._task)
+        while not self.is_idle:
+            if self._task is not None:
+                await asyncio.shield(self._task)
+            else:
+                if self._released is None:
+                    self._released = asyncio.get_running_loop().create_future()
+                await asyncio.shield(self._released)
 
     def let_go(self) -> None:
         """Nothing more is written: the owner is not referred to any more, so that it is freed at once."""
         self._write = _nothing
 
     def _start(self) -> None:
-        if self._task is None:
+        if self.is_idle:
+            self.is_idle = False
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -84,6 +103,7 @@ class SerialWriter(Generic[Item]):
                     await self._write_next()
         finally:
             self._task = None
+            self.is_idle = True
 
     async def _write_next(self) -> None:
         try:

@@ -10,7 +10,7 @@ test chooses the order. The points of a call:
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from typing import Literal
 
@@ -98,6 +98,7 @@ class HeldLog(MemoryLog):
         self._storage = storage
         self._options = options
         self._is_synced = options.durability == "fsync"
+        self._begun: set[asyncio.Task[None]] = set()
 
     def copied(self, storage: HeldStorage) -> "HeldLog":
         other = HeldLog(self._log_id, self._options, storage, self._threads)
@@ -110,6 +111,22 @@ class HeldLog(MemoryLog):
         if (self._is_synced and sync) or self._storage.is_held(self._log_id, "append", "appended"):
             return False
         return super().append_at_once(frames)
+
+    def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:
+        if not self._is_synced:
+            return False
+        task = asyncio.get_running_loop().create_task(self._append_begun(frames, on_end))
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+        return True
+
+    async def _append_begun(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> None:
+        error: Exception | None = None
+        try:
+            await self.append(frames)
+        except Exception as problem:
+            error = problem
+        on_end(error)
 
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         await self._storage.come_to(self._log_id, "append")

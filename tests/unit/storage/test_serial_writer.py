@@ -87,3 +87,42 @@ async def test_a_writer_goes_on_after_a_batch_that_raised() -> None:
     await asyncio.wait_for(writer.drain(), 10)
     assert seen == [1, 2, 3]
     assert writer.queued_bytes == 0
+
+
+async def test_nothing_is_written_while_it_is_held() -> None:
+    seen: list[str] = []
+
+    async def write(items: list[str]) -> None:
+        seen.extend(items)
+
+    async def operation() -> None:
+        seen.append("operation")
+
+    writer = SerialWriter(write, batch_bytes=10)
+    writer.hold()
+    writer.submit("a", 1)
+    exclusive = asyncio.create_task(writer.exclusive(operation))
+    drained = asyncio.create_task(writer.drain())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not writer.is_idle
+    assert not seen
+    assert not drained.done()
+    writer.release()
+    await asyncio.gather(drained, exclusive)
+    assert sorted(seen) == ["a", "operation"]
+    assert writer.is_idle
+
+
+async def test_a_hold_that_nobody_came_during_leaves_it_idle() -> None:
+    async def write(items: list[str]) -> None:
+        raise AssertionError
+
+    writer = SerialWriter(write, batch_bytes=10)
+    writer.hold()
+    drained = asyncio.create_task(writer.drain())
+    await asyncio.sleep(0)
+    assert not drained.done()
+    writer.release()
+    await drained
+    assert writer.is_idle

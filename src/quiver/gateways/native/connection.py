@@ -59,8 +59,9 @@ class Connection:
         self._bytes_received = 0
         self._sending, self._taking = LeastRate(), LeastRate()
         self._outbox = Outbox(sock, context.counts, on_sent=self._on_room, on_broken=self.abort)
-        self._session = Session(context, peer, self._outbox, self._holding, on_done=self._on_room)
+        self._session = Session(context, peer, self._outbox, self._holding, on_done=self._on_done)
         self._reading = self._finishing = self._lingering = self._closed = False
+        self._will_look_for_room = False
         self._next_turn: asyncio.Handle | None = None
         self._opened = self._loop.time()
         self._linger_until = 0.0
@@ -201,8 +202,15 @@ class Connection:
             or self._outbox.queued_bytes >= self._settings.response_bytes_queued
         )
 
+    def _on_done(self) -> None:
+        """A request was carried out. Of those that end in one turn of the loop, the last is what counts."""
+        if not self._will_look_for_room:
+            self._will_look_for_room = True
+            self._loop.call_soon(self._on_room)
+
     def _on_room(self) -> None:
         """A request was carried out or a response was sent: continues with what had to wait for it."""
+        self._will_look_for_room = False
         self._session.forget_sent()
         self._holding.resize(self._memory_bytes)
         if self._closed or self._lingering:

@@ -23,10 +23,11 @@ _NO_SENDFILE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 
 
 class Outbox:
-    """Sends in the order of `put`, from one task. Owns the slices put into it and releases each exactly once.
+    """Sends in the order of `put`. Owns the slices put into it and releases each exactly once.
 
     `on_sent` is called after bytes were sent, `on_broken` when no more can be. Responses that become ready in one
-    turn of the loop leave in one system call.
+    turn of the loop leave in one system call, in the next turn (`_flush`). What does not leave then is sent by a
+    task: slices, and whatever the socket does not take at once.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class Outbox:
         self._items: deque[bytes | memoryview | FrameSlice] = deque()
         self._slice_count = 0
         self._wakeup: asyncio.Future[None] | None = None
-        self._closed = self._corked = False
+        self._closed = self._corked = self._will_flush = False
         self._has_sendfile = isinstance(sock, socket.socket)
         self._is_tcp = sock.family in (socket.AF_INET, socket.AF_INET6) and hasattr(socket, "TCP_CORK")
         self.queued_bytes = 0
@@ -73,17 +74,21 @@ class Outbox:
                 part.release()
             return
         self._items.append(packet)
-        self._items.extend(slices)
-        self._slice_count += len(slices)
-        self._items.extend(payload)
-        in_memory = len(packet) + sum(map(len, payload))
-        size = in_memory + sum(part.length for part in slices)
-        overhead = _ITEM_OVERHEAD * (1 + len(payload))
+        size = in_memory = len(packet)
+        overhead = _ITEM_OVERHEAD
+        if slices or payload:
+            self._items.extend(slices)
+            self._slice_count += len(slices)
+            self._items.extend(payload)
+            in_memory += sum(map(len, payload))
+            size = in_memory + sum([part.length for part in slices])
+            overhead += _ITEM_OVERHEAD * len(payload)
         self.put_total += size
         self.queued_bytes += size + overhead
         self.memory_bytes += in_memory + overhead
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
+        if not self._will_flush:
+            self._will_flush = True
+            self._loop.call_soon(self._flush)
 
     def close(self) -> None:
         """Drops what was not sent. The caller closes the socket after this, in the same turn of the loop."""
@@ -98,6 +103,20 @@ class Outbox:
         self._items.clear()
         self.queued_bytes = self.memory_bytes = 0
 
+    def _flush(self) -> None:
+        """Sends what was put in the last turn, if it is bytes; leaves the rest to the task."""
+        self._will_flush = False
+        wakeup = self._wakeup
+        if wakeup is None or wakeup.done() or not self._items:
+            return  # the task is at it, or has not begun: then it looks for itself
+        try:
+            if not self._slice_count and self._send_bytes():
+                self._on_sent()
+        except Exception as error:
+            self._on_broken(str(error))
+        if self._items and not wakeup.done():
+            wakeup.set_result(None)
+
     async def _run(self) -> None:
         pace = Pace()
         try:
@@ -111,7 +130,8 @@ class Outbox:
                 if self._slice_count:
                     await self._read_small_slices()
                 if isinstance(self._items[0], bytes | memoryview):
-                    await self._send_bytes()
+                    if not self._send_bytes():
+                        await self._writable()
                 else:
                     await self._send_slice(self._items[0])
                 self._on_sent()
@@ -135,8 +155,8 @@ class Outbox:
             self.memory_bytes += part.length + _ITEM_OVERHEAD
             part.release()
 
-    async def _send_bytes(self) -> None:
-        """Sends the run of bytes at the head of the queue, or some of it."""
+    def _send_bytes(self) -> bool:
+        """Sends the run of bytes at the head of the queue, or some of it; False when the socket takes nothing."""
         run: list[bytes | memoryview] = []
         slices_follow = 0
         for item in islice(self._items, _BUFFERS_PER_SEND):
@@ -153,21 +173,21 @@ class Outbox:
         try:
             sent = self._sock.sendmsg(run, (), socket.MSG_MORE if slices_follow else 0)
         except (BlockingIOError, InterruptedError):
-            await self._writable()
-            return
+            return False
         self._progress(sent)
+        gone = 0
         for item in run:
-            if sent < len(item):
+            size = len(item)
+            if sent < size:
                 self._items[0] = memoryview(item)[sent:]
-                self._forget(sent)
-                return
+                gone += sent
+                break
             self._items.popleft()
-            sent -= len(item)
-            self._forget(len(item) + _ITEM_OVERHEAD)
-
-    def _forget(self, size: int) -> None:
-        self.queued_bytes -= size
-        self.memory_bytes -= size
+            sent -= size
+            gone += size + _ITEM_OVERHEAD
+        self.queued_bytes -= gone
+        self.memory_bytes -= gone
+        return True
 
     async def _send_slice(self, part: FrameSlice) -> None:
         file = part.file

@@ -222,7 +222,7 @@ class Session:
     def _response(self, correlation: int, message: Message, slices: tuple[FrameSlice, ...] = ()) -> None:
         """Every request gets a response: one that cannot be encoded becomes a failure."""
         try:
-            packet = encode_packet(correlation, message, sum(part.length for part in slices))
+            packet = encode_packet(correlation, message, sum([part.length for part in slices]) if slices else 0)
         except Exception:
             logger.exception("the response to a request from %s cannot be encoded", self._peer)
             for part in slices:

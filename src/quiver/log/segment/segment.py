@@ -21,7 +21,7 @@ from quiver.log.segment.index import (
     among,
 )
 from quiver.model.limits import MIB
-from quiver.records.header import ALIGNMENT, HEADER_BYTES, FrameHeader, StampedFrame
+from quiver.records.header import ALIGNMENT, CONTROL, HEADER_BYTES, FrameHeader, StampedFrame
 from quiver.system.files import IOV_MAX, Buffer
 
 _NO_TIMESTAMP = -(2**63)
@@ -108,19 +108,24 @@ class Segment:
         """Counts frames that were written after the end."""
         position = self.size
         index, latest, counts = self.index, self.max_timestamp_ms, list(self.count())
+        priorities = 0
         for header, _, _ in frames:
             if header.max_timestamp_ms > latest:
                 latest = header.max_timestamp_ms
             if position >= index.due_position:
                 index.add(header.base_offset, position, header.append_time_ms, latest, counts)
-            counts[header.priority] += header.message_count
-            position += header.frame_bytes
+            if not header.attributes & CONTROL:
+                counts[header.priority] += header.record_count
+                priorities |= 1 << header.priority
+            position += HEADER_BYTES + header.length
         self.max_timestamp_ms = latest
         if self.first_append_time_ms is None and not self.size:
             self.first_append_time_ms = frames[0].header.append_time_ms
         self.last_append_time_ms = frames[-1].header.append_time_ms
         self.size = position
-        self.set_counts(counts)
+        with self._counts_lock:
+            self._counts = tuple(counts)
+            self.priorities |= priorities
 
     def truncate(self, position: int) -> None:
         """From now on only the bytes before a frame boundary count; the log cuts the file."""

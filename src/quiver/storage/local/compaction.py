@@ -14,6 +14,7 @@ from quiver.log.files.write_error import storage_error
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverError
+from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.port import Compacted, Compaction, Dirt
 
@@ -46,7 +47,7 @@ class _Outcome(NamedTuple):
 class LocalCompaction:
     """`turn` is the log's own, of those who change it. A pass takes it only while it replaces segments."""
 
-    def __init__(self, disk: SegmentLog, resources: LocalResources, turn: asyncio.Lock) -> None:
+    def __init__(self, disk: SegmentLog, resources: LocalResources, turn: LogTurn) -> None:
         self._disk = disk
         self._resources = resources
         self._turn = turn

@@ -1,26 +1,24 @@
 """A Log on local files: the asynchronous shell around `quiver.log`."""
 
-import asyncio
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
-from quiver.log.files.write_error import storage_error
 from quiver.log.segment.damage import Damage
-from quiver.log.segment.segment import Segment
-from quiver.log.segment_appender import AppendPlan, Run, SegmentLimits
+from quiver.log.segment_appender import AppendPlan, SegmentLimits
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import PartitionOffline
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
 from quiver.storage.local.compaction import LocalCompaction
+from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
-from quiver.storage.local.wal.log import SMALL_BYTES, WalBatch
+from quiver.storage.local.wal.appends import OnEnd, WalAppends
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
-from quiver.system.files import Buffer
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
 
@@ -44,15 +42,11 @@ class LocalLog:
         self._resources = resources
         self._tiers = LogTiers(disk)
         self._reader = LocalReader(self._tiers, resources.reads)
-        self._turn = asyncio.Lock()
+        self._turn = LogTurn()
         self._behind = WriteBehind(disk, resources.background, resources.flusher)
         self._compaction = LocalCompaction(disk, resources, self._turn)
         self._memory_snapshots = MemorySnapshots()
-        self._wal_id = disk.log_id.encode()
-        self._in_wal: tuple[int, Segment | None, int] = (0, None, 0)
-        """Failures of the WAL so far, and a place in a segment: unsynced bytes before it are in the WAL."""
-        self._newest: WalBatch | None = None
-        """The batch of the WAL that has the last of them."""
+        self._wal_appends = WalAppends(self, disk, resources)
         self.is_released = False
         """It is closed, and nothing holds its files any more: they may be opened again."""
 
@@ -102,14 +96,14 @@ class LocalLog:
             if self._tiers.memory is not None:
                 await self._resources.writes.run(self._tiers.spill)
             plan = self._disk.appender.plan(frames)
-            if self._options.durability == "fsync" and sync and self._takes_wal(plan):
-                await self._append_through_wal(frames, plan)
+            if self._options.durability == "fsync" and sync and self._wal_appends.takes(plan):
+                await self._wal_appends.append(frames, plan)
             else:
                 await self._append_in_thread(frames, plan, sync=sync)
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         disk, durability = self._disk, self._options.durability
-        if durability == "memory" or (durability == "fsync" and sync) or self._turn.locked():
+        if durability == "memory" or (durability == "fsync" and sync) or self._turn.is_taken:
             return False
         if self._tiers.is_closed or self._tiers.memory is not None or self._behind.is_behind:
             return False
@@ -121,50 +115,30 @@ class LocalLog:
         if not disk.appender.is_ready(plan):
             return False
         self._resources.space.take(plan.size_bytes)
-        if durability == "fsync" and self._takes_wal(plan):
-            runs = disk.appender.write(frames, plan)
-            self._add_to_wal(runs)
-            disk.appender.publish(runs, plan, synced=False)
+        if durability == "fsync" and self._wal_appends.takes(plan):
+            self._wal_appends.append_unsynced(frames, plan)
             return True
-        disk.appender.append(frames, plan, sync=False)
+        disk.appender.publish(disk.appender.write_ready(frames), plan, synced=False)
         self._behind.wrote(plan.size_bytes)
         if durability == "interval":
             self._behind.reserve_ahead(plan.end_offset)
         return True
 
-    def _takes_wal(self, plan: AppendPlan) -> bool:
-        """Whether an append is small, and all that is unsynced before it is in the write-ahead log."""
-        if plan.size_bytes > SMALL_BYTES or not self._disk.appender.is_ready(plan):
+    def begin_append(self, frames: Sequence[StampedFrame], on_end: OnEnd) -> bool:
+        if self._options.durability != "fsync" or self._turn.is_taken or self._tiers.is_closed:
             return False
-        tail, synced = self._view.tail, self._disk.files.synced_tail
-        if not tail.size or (synced.segment is tail.segment and synced.size == tail.size):
-            return True
-        return self._in_wal == (self._resources.wal.failures, tail.segment, tail.size)
+        if self._tiers.memory is not None:
+            return False
+        plan = self._disk.appender.plan(frames)
+        if not self._wal_appends.takes(plan):
+            return False
+        self._wal_appends.begin_append(frames, plan, partial(self._end_append, on_end))
+        self._turn.take_at_once()
+        return True
 
-    async def _append_through_wal(self, frames: Sequence[StampedFrame], plan: AppendPlan) -> None:
-        """Writes to the segment, syncs in the write-ahead log, then shows readers."""
-        appender, resources = self._disk.appender, self._resources
-        resources.space.take(plan.size_bytes)
-        runs = appender.write(frames, plan)
-        batch = self._add_to_wal(runs)
-        resources.wal.commit()
-        cancelled = await batch.done()
-        if not batch.is_on_disk:
-            await resources.writes.run(appender.make_durable, runs)
-        appender.publish(runs, plan, synced=not batch.is_on_disk)
-        if cancelled is not None:
-            raise cancelled
-
-    def _add_to_wal(self, runs: Sequence[Run]) -> WalBatch:
-        wal, (segment, frames) = self._resources.wal, runs[0]
-        data: list[Buffer] = []
-        size = segment.size
-        for header, header_bytes, body in frames:
-            data += (header_bytes, body)
-            size += header.frame_bytes
-        self._in_wal = (wal.failures, segment, size)
-        self._newest = wal.add(self, self._wal_id, segment.base_offset, segment.size, data)
-        return self._newest
+    def _end_append(self, on_end: OnEnd, error: Exception | None) -> None:
+        self._turn.give_back()
+        on_end(error)
 
     async def flush(self) -> bool:
         """For the write-ahead log: whether what it has of this log is in synced segments, or not wanted any more."""
@@ -210,15 +184,8 @@ class LocalLog:
         self._behind.reserve_ahead(end_offset)
 
     async def sync(self) -> None:
-        tail, wal, newest = self._view.tail, self._resources.wal, self._newest
-        if newest is not None and self._in_wal == (wal.failures, tail.segment, tail.size):
-            wal.commit()
-            cancelled = await newest.done()
-            if cancelled is not None:
-                raise cancelled
-            if newest.is_on_disk:
-                return
-        await self._resources.writes.run(self._disk.files.sync)
+        if not await self._wal_appends.sync():
+            await self._resources.writes.run(self._disk.files.sync)
 
     # reading: these return what the reader awaits, with no await of their own between
 
@@ -251,21 +218,10 @@ class LocalLog:
             else:
                 await writes.run(self._compaction.cut, offset)
                 await self._behind.finish()  # a reservation of offsets that is under way would save the old end
-                await self._leave_wal()
+                await self._wal_appends.leave()
                 await writes.run(self._disk.truncate, offset)
                 self._tiers.memory = None
             self._memory_snapshots.remove_above(offset)
-
-    async def _leave_wal(self) -> None:
-        """Nothing that is in the write-ahead log is redone after this: the segments have it, synced.
-
-        Always, since the log may have been closed and opened again after it was added.
-        """
-        await self._resources.writes.run(self._disk.files.sync)
-        try:
-            await self._resources.wal.forget(self.log_id)
-        except OSError as error:
-            raise storage_error(self.log_id, error) from error
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:

@@ -66,6 +66,9 @@ class MemoryLog:
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         self.append_at_once(frames)
 
+    def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:
+        return False
+
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         if not self.open:
             raise Closed(what=f"log {self._log_id}")

@@ -36,6 +36,14 @@ class FlakyFiles(PowerCutFiles):
         super().fdatasync(fd)
 
 
+async def begun_or_appended(log: LocalLog, frames: list[StampedFrame]) -> None:
+    ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+    if not log.begin_append(frames, ended.set_result):
+        await log.append(frames)
+    elif (error := await ended) is not None:
+        raise error
+
+
 class Model:
     """What one log may hold after a power cut: all of `sure`, then some of `unsure`, in this order."""
 
@@ -97,7 +105,10 @@ class Story:
             model.end_offset += 1
         sync = self.chance.random() < 0.7
         model.unsure += map(frame_bytes, frames)
-        await log.append(frames, sync=sync)
+        if sync and self.chance.random() < 0.5:
+            await begun_or_appended(log, frames)
+        else:
+            await log.append(frames, sync=sync)
         if sync:
             self._all_sure(model)
 

@@ -47,7 +47,7 @@ class HttpConnection(asyncio.Protocol):
     """
 
     def __init__(self, server: Server) -> None:
-        self._server = server
+        self.server = server
         self._loop = asyncio.get_running_loop()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None
@@ -80,7 +80,7 @@ class HttpConnection(asyncio.Protocol):
         address = transport.get_extra_info("peername")
         if address:
             self.peer = f"{address[0]}:{address[1]}"
-        refusal = self._server.opened(self)
+        refusal = self.server.opened(self)
         if refusal is not None:
             self._refuse(refusal)
 
@@ -90,7 +90,7 @@ class HttpConnection(asyncio.Protocol):
         self._unparsed = self._parser = self._incoming = None
         self._lose_current()
         self.resume_writing()
-        self._server.closed(self)
+        self.server.closed(self)
 
     def _lose_current(self) -> None:
         """Its handler need not go on: the response cannot be sent any more."""
@@ -128,7 +128,7 @@ class HttpConnection(asyncio.Protocol):
             while not self._transport.is_closing():
                 if self._waiting and self._current is None and self._is_writable:
                     self._current = self._waiting.popleft()
-                    self._server.serve(self._current)
+                    self.server.serve(self._current)
                 elif self._unparsed is not None and self._may_parse:
                     piece, rest = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
                     self._unparsed = rest if rest else None
@@ -286,10 +286,6 @@ class HttpConnection(asyncio.Protocol):
                 self._idle_since = self._loop.time()
 
     # responses
-
-    @property
-    def date_line(self) -> bytes:
-        return self._server.date_line
 
     def write(self, data: bytes) -> None:
         self._written_bytes += len(data)

@@ -36,14 +36,18 @@ class RequestHead:
         """The client sends the body only when it is told to."""
 
 
+class Dated(Protocol):
+    date_line: bytes
+
+
 class Line(Protocol):
     """The connection, as an exchange sees it."""
 
     @property
-    def peer(self) -> str: ...
+    def server(self) -> Dated: ...
 
     @property
-    def date_line(self) -> bytes: ...
+    def peer(self) -> str: ...
 
     def write(self, data: bytes) -> None: ...
 
@@ -200,7 +204,7 @@ class Exchange:
 
     def _head(self, status: int, headers: Headers, length: bytes) -> bytes:
         self.status = status
-        parts = [_STATUS_LINES[status], self._line.date_line]
+        parts = [_STATUS_LINES[status], self._line.server.date_line]
         parts += [b"%b: %b\r\n" % header for header in headers]
         parts.append(length)
         if self.head.expects_continue and not self.is_whole:

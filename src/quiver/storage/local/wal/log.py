@@ -8,7 +8,8 @@ import asyncio
 import errno
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol
 
 from quiver.model.limits import KIB
@@ -44,7 +45,8 @@ class WalBatch:
         self.logs: dict[DirtyLog, None] = {}
         self.is_on_disk: bool | None = None
         """None until it is known. False: whoever waits syncs its segment itself."""
-        self.waiting: list[asyncio.Future[None]] = []
+        self.waiting: list[Callable[[], None]] = []
+        """Called when it is known."""
 
     async def done(self) -> asyncio.CancelledError | None:
         """Returns when `is_on_disk` is known. A caller that is cancelled meanwhile waits all the same, since it has
@@ -52,8 +54,8 @@ class WalBatch:
         """
         cancelled: asyncio.CancelledError | None = None
         while self.is_on_disk is None:
-            waiting = asyncio.get_running_loop().create_future()
-            self.waiting.append(waiting)
+            waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.waiting.append(partial(_set, waiting))
             try:
                 await waiting
             except asyncio.CancelledError as error:
@@ -62,9 +64,16 @@ class WalBatch:
 
     def end(self, *, is_on_disk: bool) -> None:
         self.is_on_disk = is_on_disk
-        for each in self.waiting:
-            if not each.done():
-                each.set_result(None)
+        for call in self.waiting:
+            try:
+                call()
+            except Exception:  # the others must be told all the same
+                _logger.exception("an append that waited for the write-ahead log was not ended")
+
+
+def _set(waiting: "asyncio.Future[None]") -> None:
+    if not waiting.done():
+        waiting.set_result(None)
 
 
 class WriteAheadLog:
