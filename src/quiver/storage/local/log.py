@@ -7,7 +7,6 @@ from typing import Any
 from quiver.log.segment.damage import Damage
 from quiver.log.segment_appender import AppendPlan, SegmentLimits
 from quiver.log.segment_log import SegmentLog
-from quiver.model.errors import PartitionOffline
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
 from quiver.storage.local.compaction import LocalCompaction
@@ -46,9 +45,12 @@ class LocalLog:
         self._behind = WriteBehind(disk, resources.background, resources.flusher)
         self._compaction = LocalCompaction(disk, resources, self._turn)
         self._memory_snapshots = MemorySnapshots()
-        self._wal_appends = WalAppends(self, disk, resources)
-        self.is_released = False
+        self._wal_appends = WalAppends(disk, self._tiers, self._turn, resources)
+
+    @property
+    def is_released(self) -> bool:
         """It is closed, and nothing holds its files any more: they may be opened again."""
+        return self._tiers.is_released
 
     @property
     def start_offset(self) -> int:
@@ -139,17 +141,6 @@ class LocalLog:
     def _end_append(self, on_end: OnEnd, error: Exception | None) -> None:
         self._turn.give_back()
         on_end(error)
-
-    async def flush(self) -> bool:
-        """For the write-ahead log: whether what it has of this log is in synced segments, or not wanted any more."""
-        if self._tiers.is_closed:
-            async with self._turn:
-                return self.is_released and self.failure is None
-        try:
-            await self._resources.background.run(self._disk.files.sync_written)
-        except PartitionOffline:
-            return False
-        return True
 
     async def _append_in_thread(self, frames: Sequence[StampedFrame], plan: AppendPlan, *, sync: bool) -> None:
         appender, resources = self._disk.appender, self._resources
@@ -314,7 +305,7 @@ class LocalLog:
                 self._tiers.is_closed = True
                 await self._behind.finish()
                 await self._resources.writes.run(self._disk.close, self.end_offset)
-                self.is_released = True
+                self._tiers.is_released = True
 
     async def discard(self) -> None:
         """Closes the files without a sync: they are about to be removed."""
@@ -324,4 +315,4 @@ class LocalLog:
                 self._tiers.is_closed = True
                 await self._behind.finish()
                 self._disk.files.discard()
-                self.is_released = True
+                self._tiers.is_released = True

@@ -23,12 +23,14 @@ class MemoryTier:
 class LogTiers:
     """Shared by the parts of one log; `memory` is there while something is kept in memory."""
 
-    __slots__ = ("disk", "is_closed", "memory")
+    __slots__ = ("disk", "is_closed", "is_released", "memory")
 
     def __init__(self, disk: SegmentLog) -> None:
         self.disk = disk
         self.memory: MemoryTier | None = None
         self.is_closed = False
+        self.is_released = False
+        """Closing is done: nothing holds the files any more."""
 
     @property
     def start_offset(self) -> int:

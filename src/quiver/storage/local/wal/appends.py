@@ -8,21 +8,27 @@ from quiver.log.files.write_error import storage_error
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_appender import AppendPlan, Run
 from quiver.log.segment_log import SegmentLog
-from quiver.model.errors import Closed
+from quiver.model.errors import Closed, PartitionOffline
 from quiver.records.header import StampedFrame
+from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.resources import LocalResources
-from quiver.storage.local.wal.log import SMALL_BYTES, DirtyLog, WalBatch
+from quiver.storage.local.tiers import LogTiers
+from quiver.storage.local.wal.log import SMALL_BYTES, WalBatch
 from quiver.system.files import Buffer
 
 OnEnd = Callable[[Exception | None], None]
 
 
 class WalAppends:
-    """For one caller at a time, on the loop: whoever has the log's turn."""
+    """For one caller at a time, on the loop: whoever has the log's turn. Only the write-ahead log calls `flush`.
 
-    def __init__(self, log: DirtyLog, disk: SegmentLog, resources: LocalResources) -> None:
-        self._log = log
+    It does not refer to its log, so that a log that is removed is freed at once.
+    """
+
+    def __init__(self, disk: SegmentLog, tiers: LogTiers, turn: LogTurn, resources: LocalResources) -> None:
         self._disk = disk
+        self._tiers = tiers
+        self._turn = turn
         self._resources = resources
         self._wal_id = disk.log_id.encode()
         self._in_wal: tuple[int, Segment | None, int] = (0, None, 0)
@@ -96,7 +102,7 @@ class WalAppends:
             data += (header_bytes, body)
             size += header.frame_bytes
         self._in_wal = (wal.failures, segment, size)
-        self._newest = wal.add(self._log, self._wal_id, segment.base_offset, segment.size, data)
+        self._newest = wal.add(self, self._wal_id, segment.base_offset, segment.size, data)
         return self._newest
 
     async def _show(self, runs: list[Run], plan: AppendPlan, batch: WalBatch) -> None:
@@ -116,6 +122,17 @@ class WalAppends:
         if cancelled is not None:
             raise cancelled
         return bool(newest.is_on_disk)
+
+    async def flush(self) -> bool:
+        """For the write-ahead log: whether what it has of this log is in synced segments, or not wanted any more."""
+        if self._tiers.is_closed:
+            async with self._turn:
+                return self._tiers.is_released and self._disk.files.failure is None
+        try:
+            await self._resources.background.run(self._disk.files.sync_written)
+        except PartitionOffline:
+            return False
+        return True
 
     async def leave(self) -> None:
         """Nothing that is in the write-ahead log is redone after this: the segments have it, synced.
