@@ -32,7 +32,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The pause before the first retry; it doubles with each further one."""
     backoff_max_ms: int = 60_000
     visibility_ms: int = 30_000
-    max_unacked: int = 10_000
+    max_unacked: int = 1_000
     """Messages that a consumer may have leased at a time."""
     starvation_ms: int = 30_000
     """A priority level that was not served for this long comes next."""

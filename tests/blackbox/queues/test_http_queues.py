@@ -282,7 +282,6 @@ def test_receives_that_are_refused(queue: HttpQueue) -> None:
 
 @pytest.mark.parametrize("accept", ["application/json", "application/msgpack"])
 def test_large_answers(queue: HttpQueue, accept: str) -> None:
-    queue.call("PATCH", f"/topics/{queue.topic}", {"max_unacked": 1000})
     queue.publish(*[f"{number:05}" + "é" * 300 for number in range(1500)])
     with httpx.Client(base_url=queue.broker.http, timeout=60) as http:
         body = {"group": "g", "max_messages": 10_000, "consumer": "one"}

@@ -249,7 +249,8 @@ class TestFailedSync:
         log = await (await start()).open_log("a", LogOptions())
         assert log.end_offset == 40
 
-    async def test_it_is_not_opened_again_before_a_restart(self, start: Callable) -> None:
+    @staticmethod
+    async def _with_a_failed_log(start: Callable) -> tuple[LocalStorage, LocalLog]:
         files = FailingFiles()
         storage = await start(files)
         log = await storage.open_log("a", LogOptions())
@@ -257,6 +258,10 @@ class TestFailedSync:
         files.fail_at = len(files.operations) + 2
         with pytest.raises(PartitionOffline):
             await log.append([frame_at(1, body=bytes(100_000))])
+        return storage, log
+
+    async def test_it_is_not_opened_again_before_a_restart(self, start: Callable) -> None:
+        storage, log = await self._with_a_failed_log(start)
         await log.close()
         assert storage.problem is not None
         with pytest.raises(PartitionOffline):
@@ -266,13 +271,7 @@ class TestFailedSync:
         await log.append([frame_at(log.end_offset)])
 
     async def test_after_a_restart_it_takes_writes_again(self, start: Callable) -> None:
-        files = FailingFiles()
-        storage = await start(files)
-        log = await storage.open_log("a", LogOptions())
-        await log.append([frame_at(0)])
-        files.fail_at = len(files.operations) + 2
-        with pytest.raises(PartitionOffline):
-            await log.append([frame_at(1, body=bytes(100_000))])
+        storage, _ = await self._with_a_failed_log(start)
         await storage.close()
         log = await (await start()).open_log("a", LogOptions())
         assert log.failure is None

@@ -1,11 +1,9 @@
 """`publish`: messages that travel by themselves, and what becomes of them when something goes wrong."""
 
 import threading
-from collections.abc import Iterator
 
 import pytest
 
-import quiver
 from quiver.client import Client
 from quiver.client._sync.produce.sender import Sender
 from quiver.model.errors import DiskFull, InvalidFrame, RequestTimeout, TopicNotFound
@@ -13,18 +11,6 @@ from quiver.protocol.messages import Failure, Produce, Request
 from quiver.records.read import open_frame
 from quiver.structures.murmur2 import partition_for
 from unit.client.fake_native_broker import FakeBroker
-
-
-@pytest.fixture
-def broker() -> Iterator[FakeBroker]:
-    with FakeBroker(orders=3, single=1) as fake:
-        yield fake
-
-
-@pytest.fixture
-def q(broker: FakeBroker) -> Iterator[Client]:
-    with quiver.connect(broker.address, timeout=10) as client:
-        yield client
 
 
 @pytest.fixture

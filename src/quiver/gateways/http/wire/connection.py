@@ -130,9 +130,9 @@ class HttpConnection(asyncio.Protocol):
                     self._current = self._waiting.popleft()
                     self.server.serve(self._current)
                 elif self._unparsed is not None and self._may_parse:
-                    piece, rest = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
+                    part, rest = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
                     self._unparsed = rest if rest else None
-                    self._parse(piece)
+                    self._parse(part)
                 else:
                     break
         finally:

@@ -40,7 +40,7 @@ class Dated(Protocol):
     date_line: bytes
 
 
-class Line(Protocol):
+class ExchangeConnection(Protocol):
     """The connection, as an exchange sees it."""
 
     @property
@@ -67,10 +67,10 @@ class Exchange:
 
     __slots__ = (
         "_is_chunked",
-        "_line",
+        "_connection",
         "_news",
         "_on_loss",
-        "_pieces",
+        "_parts",
         "head",
         "is_answered",
         "is_lost",
@@ -79,9 +79,9 @@ class Exchange:
         "unread_bytes",
     )
 
-    def __init__(self, head: RequestHead, line: Line) -> None:
+    def __init__(self, head: RequestHead, connection: ExchangeConnection) -> None:
         self.head = head
-        self._line = line
+        self._connection = connection
         self.is_whole = False
         """The whole body has arrived."""
         self.is_lost = False
@@ -92,7 +92,7 @@ class Exchange:
         """Of the response, once it has begun."""
         self.is_answered = False
         """The response was written to its end."""
-        self._pieces: list[bytes] = []
+        self._parts: list[bytes] = []
         self._news: asyncio.Future[None] | None = None
         self._on_loss: Callable[[], object] | None = None
         self._is_chunked = False
@@ -100,11 +100,11 @@ class Exchange:
     @property
     def peer(self) -> str:
         """Address and port of the client."""
-        return self._line.peer
+        return self._connection.peer
 
-    def arrived(self, piece: bytes) -> None:
-        self._pieces.append(piece)
-        self.unread_bytes += len(piece)
+    def arrived(self, part: bytes) -> None:
+        self._parts.append(part)
+        self.unread_bytes += len(part)
         if self._news is not None:
             self._wake()
 
@@ -125,32 +125,32 @@ class Exchange:
             news.set_result(None)
 
     def take_whole(self, limit: int) -> bytes | None:
-        """The body, if all of it has arrived in one piece of at most so many bytes."""
-        if not self.is_whole or len(self._pieces) != 1 or not 0 < self.unread_bytes <= limit:
+        """The body, if all of it has arrived in one part of at most so many bytes."""
+        if not self.is_whole or len(self._parts) != 1 or not 0 < self.unread_bytes <= limit:
             return None
         self.unread_bytes = 0
-        return self._pieces.pop()
+        return self._parts.pop()
 
     def take(self) -> bytes:
         """What has arrived of the body since the last time. ClientGone when the rest will never come."""
         if self.is_lost:
             raise ClientGone
-        pieces = self._pieces
-        if len(pieces) == 1:
-            taken = pieces.pop()
+        parts = self._parts
+        if len(parts) == 1:
+            taken = parts.pop()
         else:
-            taken, self._pieces = b"".join(pieces), []
+            taken, self._parts = b"".join(parts), []
         self.unread_bytes = 0
         if not self.is_whole:
-            self._line.body_taken()
+            self._connection.body_taken()
         return taken
 
     async def more(self) -> None:
         """Returns when more of the body has arrived, or its end, or the client is gone."""
-        if self.head.expects_continue and not self._pieces:
+        if self.head.expects_continue and not self._parts:
             self.head.expects_continue = False
-            self._line.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        if not self._pieces and not self.is_whole and not self.is_lost:
+            self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        if not self._parts and not self.is_whole and not self.is_lost:
             self._news = asyncio.get_running_loop().create_future()
             await self._news
 
@@ -163,7 +163,7 @@ class Exchange:
         if self.is_lost:
             return
         head = self._head(status, headers, b"content-length: %d\r\n" % len(body))
-        self._line.write(head if self.head.method == "HEAD" else head + body)
+        self._connection.write(head if self.head.method == "HEAD" else head + body)
         self._end()
 
     def begin(self, status: int, headers: Headers, size: int | None = None) -> bool:
@@ -176,35 +176,35 @@ class Exchange:
             length = b""  # it ends where the connection ends
         else:
             length, self._is_chunked = b"transfer-encoding: chunked\r\n", True
-        self._line.write(self._head(status, headers, length))
+        self._connection.write(self._head(status, headers, length))
         if self.head.method != "HEAD":
             return True
         self._end()
         return False
 
-    async def send(self, piece: bytes) -> None:
-        """The next piece of a response that has begun. Waits until the client has taken those before it."""
-        await self._line.drain()
+    async def send(self, part: bytes) -> None:
+        """The next part of a response that has begun. Waits until the client has taken those before it."""
+        await self._connection.drain()
         if self.is_lost:
             raise ClientGone
-        if piece:
-            self._line.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._is_chunked else piece)
+        if part:
+            self._connection.write(b"%x\r\n%b\r\n" % (len(part), part) if self._is_chunked else part)
 
     def end(self) -> None:
         """The end of a response that has begun."""
         if self.is_lost:
             raise ClientGone
         if self._is_chunked:
-            self._line.write(b"0\r\n\r\n")
+            self._connection.write(b"0\r\n\r\n")
         self._end()
 
     def abort(self) -> None:
         """The response broke off: the client learns of it from the end of the connection."""
-        self._line.abort()
+        self._connection.abort()
 
     def _head(self, status: int, headers: Headers, length: bytes) -> bytes:
         self.status = status
-        parts = [_STATUS_LINES[status], self._line.server.date_line]
+        parts = [_STATUS_LINES[status], self._connection.server.date_line]
         parts += [b"%b: %b\r\n" % header for header in headers]
         parts.append(length)
         if self.head.expects_continue and not self.is_whole:
@@ -216,5 +216,5 @@ class Exchange:
 
     def _end(self) -> None:
         self.is_answered = True
-        self._pieces, self.unread_bytes = [], 0
-        self._line.response_ended()
+        self._parts, self.unread_bytes = [], 0
+        self._connection.response_ended()
