@@ -27,17 +27,18 @@ def summary(evidence: Evidence) -> str:
 
 
 def report(evidence: Evidence, found: dict[str, list[Violation]]) -> str:
+    """What was done to the broker, and then what was found: the end of a long output is what people are shown."""
     return "\n".join(_lines(evidence, found))
 
 
 def _lines(evidence: Evidence, found: dict[str, list[Violation]]) -> Iterator[str]:
     zero = evidence.events[0].began if evidence.events else 0.0
+    yield "trouble:"
+    troubles = [event for event in evidence.of("kill", "stop", "slow", "worker", "reset") if event.may_count]
+    yield from (f"    {event.line(zero)}" for event in troubles)
     for check, entries in found.items():
         yield f"{check}: {len(entries)} violations"
         for entry in entries[:SHOWN]:
             yield f"  {entry.message} {entry.sentence}"
             if entry.message:
                 yield from (f"    {event.line(zero)}" for event in evidence.by_message[entry.message])
-    yield "trouble:"
-    troubles = [event for event in evidence.of("kill", "stop", "slow", "worker", "reset") if event.may_count]
-    yield from (f"    {event.line(zero)}" for event in troubles)

@@ -5,6 +5,7 @@ about a minute; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds
 QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise.
 """
 
+import logging
 import os
 import random
 import time
@@ -114,7 +115,10 @@ def make_topics(broker: BrokerProcess) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(120 + ROUNDS * (2 * SECONDS + 300))
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+def test_everything_at_once(
+    number: int, start_broker: Callable[..., BrokerProcess], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "quiver.client")
     seed = SEED + number
     again = f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} .venv/bin/pytest {FILE}"
     print(f"seed {seed}; again: {again}")
@@ -131,7 +135,7 @@ def test_everything_at_once(number: int, start_broker: Callable[..., BrokerProce
         whole = tmp_path / "history.txt"
         whole.write_text("\n".join(event.line(evidence.events[0].began) for event in evidence.events))
         words = [again, f"the whole history: {whole}", f"the broker's log: {broker.log_path}"]
-        pytest.fail("\n".join([*words, *problems, report(evidence, found)]), pytrace=False)
+        pytest.fail("\n".join([*words, report(evidence, found), *problems]), pytrace=False)
 
 
 def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:

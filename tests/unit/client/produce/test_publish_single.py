@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+import quiver
 from quiver.client import Client
 from quiver.client._sync.produce.sender import Sender
 from quiver.model.errors import DiskFull, InvalidFrame, RequestTimeout, TopicNotFound

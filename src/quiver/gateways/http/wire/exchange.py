@@ -66,8 +66,8 @@ class Exchange:
     """The connection calls `arrived`, `ended` and `lost`; the handler takes the body and sends one response."""
 
     __slots__ = (
-        "_is_chunked",
         "_connection",
+        "_is_chunked",
         "_news",
         "_on_loss",
         "_parts",
