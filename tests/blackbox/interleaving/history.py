@@ -37,6 +37,9 @@ class Event:
         """Whether it was carried out, or may have been."""
         return self.outcome != "refused"
 
+    def overlaps(self, other: "Event") -> bool:
+        return other.began < self.ended and self.began < other.ended
+
     def line(self, zero: float = 0.0) -> str:
         place = f"{self.topic}-{self.partition}@{self.offset}" if self.topic else ""
         words = [f"{self.began - zero:9.3f} {self.ended - zero:9.3f}", f"{self.actor:24}", self.what, self.outcome]

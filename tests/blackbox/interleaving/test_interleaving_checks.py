@@ -163,6 +163,29 @@ def test_every_message_is_settled() -> None:
     assert "was acked" in found(check_settled, [given, rejected, acked], [M0], dead_letters=[dead_letter])[0].sentence
 
 
+def test_a_settlement_that_finds_its_message_settled_by_another_consumer_decides_nothing() -> None:
+    dead_letter = DeadLetter("t", QUEUE.name, M0.value, "rejected", 2)
+    given = [lease("deliver", 1, M0), lease("deliver", 3, M0, attempt=2, nonce="b")]
+    acked, rejected = lease("ack", 4, M0), lease("reject", 3.5, M0, attempt=2, nonce="b")
+    assert not found(check_settled, [*given, rejected, acked], [M0], dead_letters=[dead_letter])
+    early = lease("ack", 2, M0)
+    assert (
+        "was acked" in found(check_settled, [*given, early, rejected], [M0], dead_letters=[dead_letter])[0].sentence
+    )
+    first, second = lease("reject", 4, M0), lease("ack", 3.5, M0, attempt=2, nonce="b")
+    assert not found(check_settled, [*given, second, first], [M0])
+    late = lease("ack", 5, M0, attempt=2, nonce="b")
+    assert "no dead letter" in found(check_settled, [*given, first, late], [M0])[0].sentence
+
+
+def test_an_ack_that_is_repeated_after_a_kill_may_find_a_dead_letter() -> None:
+    dead_letter = DeadLetter("t", QUEUE.name, M0.value, "max_attempts", 6)
+    given, acked = lease("deliver", 1, M0, attempt=6), lease("ack", 2, M0, attempt=6, ended=9)
+    assert not found(check_settled, [given, acked, event("kill", 3, ended=8)], [M0], dead_letters=[dead_letter])
+    earlier = event("kill", 1, ended=1.5)
+    assert "was acked" in found(check_settled, [given, acked, earlier], [M0], dead_letters=[dead_letter])[0].sentence
+
+
 def test_a_dead_letter_has_a_reason() -> None:
     dead_letters = [
         DeadLetter("t", QUEUE.name, M0.value, reason, 2) for reason in ("rejected", "expired", "max_attempts")

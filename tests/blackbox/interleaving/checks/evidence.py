@@ -84,16 +84,20 @@ class Evidence:
         """Those that may have been carried out."""
         return [event for event in self._by_kind["reset"] if event.group == group and event.may_count]
 
+    def was_gone_during(self, event: Event) -> bool:
+        """Whether the broker was killed or stopped meanwhile, so that a client sent its request again."""
+        return any(event.overlaps(gap) for gap in self.of("kill", "stop"))
+
     def stored_in(self, topic: str) -> Iterator[Stored]:
         return (one for one in self.final.stored if one.topic == topic)
 
 
 def _with_doubt(events: list[Event]) -> list[Event]:
     """A refusal during which the broker was gone may be that of a repeat: the first request may have counted."""
-    gaps = [(event.began, event.ended) for event in events if event.what in ("kill", "stop")]
+    gaps = [event for event in events if event.what in ("kill", "stop")]
 
     def is_doubtful(event: Event) -> bool:
-        return event.what in ("ack", "reject", "nack") and any(a < event.ended and event.began < b for a, b in gaps)
+        return event.what in ("ack", "reject", "nack") and any(event.overlaps(gap) for gap in gaps)
 
     return [
         replace(event, outcome="unknown") if event.outcome == "refused" and is_doubtful(event) else event

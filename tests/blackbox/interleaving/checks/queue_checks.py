@@ -38,15 +38,33 @@ def _lost(group: Group, one: Stored, events: list[Event]) -> Violation:
 def _account(
     evidence: Evidence, group: Group, one: Stored, events: list[Event], dead_letters: list[DeadLetter]
 ) -> Iterator[Violation]:
-    is_acked = any(event.what == "ack" and event.outcome == "ok" for event in events)
     if len(dead_letters) > 1:
         yield Violation(one.value, f"is a dead letter of {group.name} {len(dead_letters)} times")
-    if is_acked and dead_letters:
+    acks = _deciding(events, "ack", "reject")
+    if dead_letters and dead_letters[0].reason != "rejected":  # the broker may have ended the lease before a repeat
+        acks = [ack for ack in acks if not evidence.was_gone_during(ack)]
+    if acks and dead_letters:
         yield Violation(one.value, f"was acked in {group.name} and is a dead letter: {dead_letters}")
-    if not dead_letters and any(event.what == "reject" and event.outcome == "ok" for event in events):
+    if not dead_letters and _deciding(events, "reject", "ack"):
         yield Violation(one.value, f"was rejected in {group.name} and is no dead letter")
     for dead_letter in dead_letters:
         yield from _cause(evidence, group, one, events, dead_letter)
+
+
+def _deciding(events: list[Event], what: str, other: str) -> list[Event]:
+    """The settlements of a kind that succeeded and cannot have found their message settled the other way.
+
+    The lease of one that was sent again after a kill, or late, may have ended: if another consumer has settled the
+    message by then, it succeeds without deciding anything (ADR 0017).
+    """
+    others = [event for event in events if event.what == other and event.may_count]
+
+    def is_after_another(event: Event) -> bool:
+        return any(
+            each.details["receipt"] != event.details["receipt"] and each.began < event.ended for each in others
+        )
+
+    return [event for event in events if event.what == what and event.outcome == "ok" and not is_after_another(event)]
 
 
 def _cause(
