@@ -25,7 +25,7 @@ async function open() {
   current = view;
   drawNav(place);
   try {
-    const page = await import(`./pages/${place.page}.js`);
+    const page = await import(`./${place.page}.js`);
     if (view.signal.aborted) return;
     await page.show(view);
   } catch (error) {

@@ -48,7 +48,7 @@ export async function send(method, path, body, signal) {
 export async function* lines(path, query, signal) {
   const response = await ask("GET", withQuery(path, query), undefined, signal);
   if (!response.ok) await content(response);
-  const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).pipeThrough(new TextDecoderStream()).getReader();
+  const reader = /** @type {any} */ (response.body).pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
     const { value, done } = await reader.read();
@@ -61,6 +61,7 @@ export async function* lines(path, query, signal) {
 
 /** @param {string} method @param {string} path @param {any} body @param {AbortSignal} [signal] */
 async function ask(method, path, body, signal) {
+  /** @type {Record<string, string>} */
   const headers = body === undefined ? {} : { "content-type": "application/json" };
   try {
     const text = body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body);

@@ -1,6 +1,7 @@
 /** Elements. Text only ever becomes a text node, so nothing that a message holds can become markup. */
 
 const SVG = "http://www.w3.org/2000/svg";
+const LISTENERS = Symbol("listeners");
 
 /** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
 
@@ -26,12 +27,12 @@ export function svg(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** @param {Element} element @param {Record<string, any>} attributes @param {Child[]} children */
+/** @param {any} element @param {Record<string, any>} attributes @param {Child[]} children */
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "value" || name === "checked" || name === "indeterminate") element[name] = value;
+    if (name.startsWith("on")) listen(element, name.slice(2), value);
+    else if (name === "value" || name === "checked") element[name] = value;
     else element.setAttribute(name, value === true ? "" : String(value));
   }
   element.append(...flat(children));
@@ -46,7 +47,8 @@ export function flat(children) {
 }
 
 /**
- * Shows other children, and leaves those that look the same in place: focus, selection and hover stay.
+ * Shows other children. Elements that stay keep their identity: focus, selection and what is typed stay with them,
+ * while their attributes, listeners and texts become those of the new ones.
  * @param {Element} parent
  * @param {...Child} children
  */
@@ -55,15 +57,34 @@ export function show(parent, ...children) {
   wanted.forEach((child, index) => {
     const present = parent.childNodes[index];
     if (!present) parent.append(child);
-    else if (present !== child && !same(present, child)) parent.replaceChild(child, present);
+    else if (present !== child && !became(present, child)) parent.replaceChild(child, present);
   });
   while (parent.childNodes.length > wanted.length) parent.lastChild?.remove();
 }
 
-/** Elements that draw themselves compare by what they were given. @param {Node} a @param {Node} b */
-function same(a, b) {
-  if (a instanceof Element && a.localName.includes("-")) return false;
-  return a.isEqualNode(b);
+/** Turns a node into another one, if they are of one kind. @param {any} present @param {any} child @returns {boolean} */
+function became(present, child) {
+  if (present.nodeName !== child.nodeName) return false;
+  if (present instanceof Text) {
+    if (present.data !== child.data) present.data = child.data;
+    return true;
+  }
+  if (present.localName.includes("-")) return present.adopt?.(child) ?? false;
+  for (const name of present.getAttributeNames()) if (!child.hasAttribute(name)) present.removeAttribute(name);
+  for (const name of child.getAttributeNames()) {
+    if (present.getAttribute(name) !== child.getAttribute(name)) present.setAttribute(name, child.getAttribute(name));
+  }
+  for (const type of Object.keys(child[LISTENERS] ?? {})) listen(present, type, child[LISTENERS][type]);
+  if (present.type === "checkbox") present.checked = child.checked;
+  show(present, ...child.childNodes);
+  return true;
+}
+
+/** @param {any} element @param {string} type @param {(event: Event) => void} listener the only one of its type */
+function listen(element, type, listener) {
+  const listeners = (element[LISTENERS] ??= {});
+  if (!(type in listeners)) element.addEventListener(type, (/** @type {Event} */ event) => listeners[type](event));
+  listeners[type] = listener;
 }
 
 /** @param {string} href @param {...Child} children */

@@ -17,7 +17,8 @@ export function short(value) {
 }
 
 /** @param {number} value */
-const fixed = (value) => value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2).replace(/\.?0+$/, "");
+const fixed = (value) =>
+  value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2).replace(/\.?0+$/, "");
 
 /** @param {number | null | undefined} value */
 export function bytes(value) {

@@ -73,7 +73,16 @@ function move(step) {
 
 export function help() {
   const line = (/** @type {string[]} */ keys, /** @type {string} */ text) =>
-    h("div", { class: "shortcut" }, h("span", {}, keys.map((key) => h("kbd", {}, key))), h("span", {}, text));
+    h(
+      "div",
+      { class: "shortcut" },
+      h(
+        "span",
+        {},
+        keys.map((key) => h("kbd", {}, key)),
+      ),
+      h("span", {}, text),
+    );
   openDialog({
     title: "Keyboard",
     content: h(

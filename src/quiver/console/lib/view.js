@@ -1,6 +1,6 @@
 /** What a page gets: where it is, where it draws, and how long it lives. */
 
-import { h, show } from "./dom.js";
+import { flat, h, show } from "./dom.js";
 import { ApiError } from "./api.js";
 import { to } from "./routes.js";
 import { commandBar } from "../parts/command.js";
@@ -18,6 +18,7 @@ export class View {
     this._main = main;
     this._footer = footer;
     this._life = new AbortController();
+    this._isDrawn = false;
     /** Aborted when another page is opened: everything that a page starts ends with it. */
     this.signal = this._life.signal;
   }
@@ -34,19 +35,25 @@ export class View {
   draw(head, ...content) {
     if (this.signal.aborted) return;
     this.title = head.title;
-    const crumbs = (head.up ?? []).map(([text, href]) => [h("a", { href, dir: "auto" }, text), h("span", { class: "sep" }, "/")]);
+    const crumbs = (head.up ?? []).map(([text, href]) => [
+      h("a", { href, dir: "auto" }, text),
+      h("span", { class: "sep" }, "/"),
+    ]);
     const heading = h(
       "header",
       { class: "head" },
       h("div", { class: "crumbs" }, crumbs, h("h1", { dir: "auto" }, head.title), head.about),
       h("div", { class: "actions" }, head.actions),
     );
-    show(this._main, heading, head.tabs ?? null, h("div", { class: "content" }, ...content));
+    const drawn = [heading, head.tabs ?? null, h("div", { class: "content" }, ...content)];
+    if (this._isDrawn) show(this._main, ...drawn);
+    else this._main.replaceChildren(...flat(drawn));
+    this._isDrawn = true;
   }
 
   /** The same as commands, at the foot of the page. @param {{ curl: string, cli?: string }} commands */
   command(commands) {
-    if (!this.signal.aborted) show(this._footer, commandBar(commands));
+    if (!this.signal.aborted) this._footer.replaceChildren(commandBar(commands));
   }
 
   /** Opens the page again with other values in its address. @param {Record<string, any>} changes */
@@ -96,7 +103,9 @@ export class View {
     const text = error instanceof Error ? error.message : String(error);
     const retry = h("button", { onclick: () => dispatchEvent(new HashChangeEvent("hashchange")) }, "Try again");
     const up = h("a", { class: "button", href: "#/topics" }, "All topics");
-    show(this._main, failure(isGone ? "It is not there." : "This did not work.", text, isGone ? up : retry));
-    show(this._footer);
+    this._main.replaceChildren(
+      failure(isGone ? "It is not there." : "This did not work.", text, isGone ? up : retry),
+    );
+    this._footer.replaceChildren();
   }
 }

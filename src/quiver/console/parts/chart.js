@@ -1,36 +1,10 @@
-/** Lines over time, as SVG: a small one in a table, a large one with axes and what is under the pointer. */
+/** Lines over time, as SVG, with axes and what is under the pointer. */
 
 import { define, h, svg } from "../lib/dom.js";
 import { time } from "../lib/format.js";
+import { path } from "./spark.js";
 
-const SPARK = { width: 88, height: 20 };
 const BOX = { left: 52, right: 12, top: 10, bottom: 22, height: 180 };
-
-/** @param {number[]} values @param {(index: number) => number} x @param {(value: number) => number} y */
-const path = (values, x, y) => values.map((value, index) => `${index ? "L" : "M"}${x(index).toFixed(1)} ${y(value).toFixed(1)}`).join("");
-
-class SparkLine extends HTMLElement {
-  /** @type {number[]} */ values = [];
-
-  connectedCallback() {
-    const { width, height } = SPARK;
-    const values = this.values.length > 1 ? this.values : [0, ...this.values, 0].slice(0, 2);
-    const top = Math.max(...values, 1e-9);
-    const line = path(values, (index) => (index / (values.length - 1)) * width, (value) => height - 2 - (value / top) * (height - 4));
-    this.replaceChildren(
-      svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "spark", "aria-hidden": "true", preserveAspectRatio: "none" }, svg("path", { class: "area", d: `${line}L${width} ${height}L0 ${height}Z` }), svg("path", { class: "line", d: line })),
-    );
-  }
-}
-
-define("spark-line", SparkLine);
-
-/** @param {number[]} values */
-export function spark(values) {
-  const element = h("spark-line");
-  element.values = values;
-  return element;
-}
 
 /** @typedef {{ name: string, values: number[] }} Line */
 
@@ -38,6 +12,9 @@ class TimeChart extends HTMLElement {
   /** @type {number[]} */ seconds = [];
   /** @type {Line[]} */ lines = [];
   /** @type {(value: number) => string} */ format = String;
+  /** @type {(index: number) => number} */ _x = () => 0;
+  /** @type {(value: number) => number} */ _y = () => 0;
+  /** @type {SVGGElement | null} */ _mark = null;
 
   connectedCallback() {
     this._watcher = new ResizeObserver(() => this.update());
@@ -56,22 +33,75 @@ class TimeChart extends HTMLElement {
     const { seconds } = this;
     const top = nice(Math.max(...this.lines.flatMap((line) => line.values), 0));
     const [first, last] = [seconds[0] ?? 0, seconds.at(-1) ?? 1];
-    this._x = (/** @type {number} */ index) => BOX.left + ((seconds[index] - first) / Math.max(1, last - first)) * (width - BOX.left - BOX.right);
+    this._x = (/** @type {number} */ index) =>
+      BOX.left + ((seconds[index] - first) / Math.max(1, last - first)) * (width - BOX.left - BOX.right);
     this._y = (/** @type {number} */ value) => BOX.top + (1 - value / top) * (BOX.height - BOX.top - BOX.bottom);
     const grid = [0, 0.5, 1].map((share) => {
       const y = this._y(top * share);
-      return svg("g", { class: "grid" }, svg("line", { x1: BOX.left, x2: width - BOX.right, y1: y, y2: y }), svg("text", { x: BOX.left - 8, y: y + 4, "text-anchor": "end" }, this.format(top * share)));
+      return svg(
+        "g",
+        { class: "grid" },
+        svg("line", { x1: BOX.left, x2: width - BOX.right, y1: y, y2: y }),
+        svg("text", { x: BOX.left - 8, y: y + 4, "text-anchor": "end" }, this.format(top * share)),
+      );
     });
-    const marks = seconds.length > 1 ? ticks(first, last).map((second) => svg("text", { class: "tick", x: BOX.left + ((second - first) / (last - first)) * (width - BOX.left - BOX.right), y: BOX.height - 5, "text-anchor": "middle" }, clock(second))) : [];
+    const marks =
+      seconds.length > 1
+        ? ticks(first, last).map((second) =>
+            svg(
+              "text",
+              {
+                class: "tick",
+                x: BOX.left + ((second - first) / (last - first)) * (width - BOX.left - BOX.right),
+                y: BOX.height - 5,
+                "text-anchor": "middle",
+              },
+              clock(second),
+            ),
+          )
+        : [];
     const drawn = this.lines.map((line, index) => {
       const d = path(line.values, this._x, this._y);
       const floor = this._y(0);
-      return svg("g", { class: `series series-${index}` }, d && index === 0 ? svg("path", { class: "area", d: `${d}L${this._x(line.values.length - 1)} ${floor}L${this._x(0)} ${floor}Z` }) : null, svg("path", { class: "line", d }));
+      return svg(
+        "g",
+        { class: `series series-${index}` },
+        d && index === 0
+          ? svg("path", {
+              class: "area",
+              d: `${d}L${this._x(line.values.length - 1)} ${floor}L${this._x(0)} ${floor}Z`,
+            })
+          : null,
+        svg("path", { class: "line", d }),
+      );
     });
     this._mark = svg("g", { class: "mark" });
     const text = this.lines.map((line) => `${line.name} ${this.format(line.values.at(-1) ?? 0)}`).join(", ");
-    const legend = h("div", { class: "legend" }, this.lines.map((line, index) => h("span", { class: `series-${index}` }, h("i"), line.name, " ", h("b", {}, this.format(line.values.at(-1) ?? 0)))));
-    this.replaceChildren(legend, svg("svg", { width, height: BOX.height, class: "chart", role: "img", "aria-label": text }, grid, marks, drawn, this._mark));
+    const legend = h(
+      "div",
+      { class: "legend" },
+      this.lines.map((line, index) =>
+        h(
+          "span",
+          { class: `series-${index}` },
+          h("i"),
+          line.name,
+          " ",
+          h("b", {}, this.format(line.values.at(-1) ?? 0)),
+        ),
+      ),
+    );
+    this.replaceChildren(
+      legend,
+      svg(
+        "svg",
+        { width, height: BOX.height, class: "chart", role: "img", "aria-label": text },
+        grid,
+        marks,
+        drawn,
+        this._mark,
+      ),
+    );
   }
 
   /** @param {PointerEvent} event */
@@ -80,13 +110,23 @@ class TimeChart extends HTMLElement {
     if (!mark || !x || !y || seconds.length < 2) return;
     const at = event.clientX - this.getBoundingClientRect().left;
     let near = 0;
-    for (let index = 1; index < seconds.length; index++) if (Math.abs(x(index) - at) < Math.abs(x(near) - at)) near = index;
-    const words = [time(seconds[near] * 1000).replace(/\.\d+$/, ""), ...this.lines.map((line) => this.format(line.values[near] ?? 0))].join("  ·  ");
+    for (let index = 1; index < seconds.length; index++)
+      if (Math.abs(x(index) - at) < Math.abs(x(near) - at)) near = index;
+    const words = [
+      time(seconds[near] * 1000).replace(/\.\d+$/, ""),
+      ...this.lines.map((line) => this.format(line.values[near] ?? 0)),
+    ].join("  ·  ");
     const isRight = x(near) > this.clientWidth / 2;
     mark.replaceChildren(
       svg("line", { x1: x(near), x2: x(near), y1: BOX.top, y2: BOX.height - BOX.bottom }),
-      ...this.lines.map((line, index) => svg("circle", { class: `series-${index}`, cx: x(near), cy: y(line.values[near] ?? 0), r: 3 })),
-      svg("text", { x: x(near) + (isRight ? -8 : 8), y: BOX.top + 10, "text-anchor": isRight ? "end" : "start" }, words),
+      ...this.lines.map((line, index) =>
+        svg("circle", { class: `series-${index}`, cx: x(near), cy: y(line.values[near] ?? 0), r: 3 }),
+      ),
+      svg(
+        "text",
+        { x: x(near) + (isRight ? -8 : 8), y: BOX.top + 10, "text-anchor": isRight ? "end" : "start" },
+        words,
+      ),
     );
   }
 }
@@ -108,7 +148,7 @@ function ticks(first, last) {
 function nice(value) {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  return power * (/** @type {number} */ ([1, 2, 5, 10].find((each) => each * power >= value)));
+  return power * /** @type {number} */ ([1, 2, 5, 10].find((each) => each * power >= value));
 }
 
 /** @param {(value: number) => string} format */

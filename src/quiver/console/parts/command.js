@@ -6,7 +6,13 @@ import { say } from "./states.js";
 
 /** @param {{ curl: string, cli?: string }} commands */
 export function commandBar({ curl, cli }) {
-  return h("div", { class: "command-bar" }, h("span", { class: "label" }, "Same as"), cli ? line(cli) : null, line(curl));
+  return h(
+    "div",
+    { class: "command-bar" },
+    h("span", { class: "label" }, "Same as"),
+    cli ? line(cli) : null,
+    line(curl),
+  );
 }
 
 /** A command that can be copied. @param {string} text */
@@ -19,7 +25,12 @@ export function line(text) {
       say("The browser does not let this page copy; select the text instead.", "bad");
     }
   };
-  return h("span", { class: "command" }, h("code", { tabindex: 0, title: text, dir: "ltr" }, text), h("button", { class: "quiet copy", "aria-label": `Copy ${text.split(" ")[0]} command`, onclick: copy }, "Copy"));
+  return h(
+    "span",
+    { class: "command" },
+    h("code", { tabindex: 0, title: text, dir: "ltr" }, text),
+    h("button", { class: "quiet copy", "aria-label": `Copy ${text.split(" ")[0]} command`, onclick: copy }, "Copy"),
+  );
 }
 
 /** A curl command for a route. @param {string} method @param {string} path @param {any} [query] @param {any} [body] */
@@ -32,7 +43,12 @@ export function curl(method, path, query, body) {
 
 /** A command of quiver; what is empty is left out. @param {...(string | number | null | undefined | false)} words */
 export const quiver = (...words) =>
-  ["quiver", ...words.filter((word) => word !== null && word !== undefined && word !== false && word !== "").map((word) => quoted(String(word)))].join(" ");
+  [
+    "quiver",
+    ...words
+      .filter((word) => word !== null && word !== undefined && word !== false && word !== "")
+      .map((word) => quoted(String(word))),
+  ].join(" ");
 
 /** As a shell reads it. @param {string} text */
 export const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

@@ -34,7 +34,14 @@ export function openDialog({ title, content, action, danger = false, cancel = "C
       act.disabled = false;
     }
   };
-  const form = h("form", { onsubmit: submit }, h("h2", {}, title), h("div", { class: "dialog-content" }, content), problem, h("div", { class: "dialog-actions" }, close, act));
+  const form = h(
+    "form",
+    { onsubmit: submit },
+    h("h2", {}, title),
+    h("div", { class: "dialog-content" }, content),
+    problem,
+    h("div", { class: "dialog-actions" }, close, act),
+  );
   const dialog = h("dialog", { class: wide ? "wide" : "", "aria-label": title }, form);
   const before = /** @type {HTMLElement | null} */ (document.activeElement);
   dialog.addEventListener("close", () => {
@@ -61,14 +68,19 @@ export function openDialog({ title, content, action, danger = false, cancel = "C
  */
 export async function confirmChange({ title, preview, action, run, command, danger = false, type }) {
   const found = h("div", { class: "preview", "aria-live": "polite" }, "Asking the broker what would happen");
-  const typed = type === undefined ? null : h("input", { autocomplete: "off", spellcheck: "false", "aria-label": `Type ${type}` });
+  const typed =
+    type === undefined
+      ? null
+      : h("input", { autocomplete: "off", spellcheck: "false", "aria-label": `Type ${type}` });
   const dialog = openDialog({
     title,
     action,
     danger,
     content: [
       found,
-      typed ? h("label", { class: "field" }, h("span", {}, "Type ", h("b", { dir: "auto" }, type), " to confirm"), typed) : null,
+      typed
+        ? h("label", { class: "field" }, h("span", {}, "Type ", h("b", { dir: "auto" }, type), " to confirm"), typed)
+        : null,
       h("div", { class: "commands" }, command.cli ? line(command.cli) : null, line(command.curl)),
     ],
     run,
@@ -90,4 +102,5 @@ export async function confirmChange({ title, preview, action, run, command, dang
 }
 
 /** A labelled field. @param {string} name @param {any} input @param {string} [about] */
-export const field = (name, input, about) => h("label", { class: "field" }, h("span", {}, name), input, about ? h("small", {}, about) : null);
+export const field = (name, input, about) =>
+  h("label", { class: "field" }, h("span", {}, name), input, about ? h("small", {}, about) : null);

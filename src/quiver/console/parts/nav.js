@@ -9,7 +9,8 @@ const ICONS = {
   overview: "M2 13V8M6 13V3M10 13V6M14 13V9",
   topics: "M2 4h12M2 8h12M2 12h12",
   publish: "M8 13V3M4 7l4-4 4 4",
-  groups: "M5.500 7a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM2 13c0-2 1.500-3.500 3.500-3.500S9 11 9 13M11 7a1.700 1.700 0 1 0 0-3.400M11 9.500c1.800 0 3 1.400 3 3.500",
+  groups:
+    "M5.500 7a2 2 0 1 0 0-4 2 2 0 0 0 0 4ZM2 13c0-2 1.500-3.500 3.500-3.500S9 11 9 13M11 7a1.700 1.700 0 1 0 0-3.400M11 9.500c1.800 0 3 1.400 3 3.500",
   "dead-letters": "M2 4h12v9H2zM2 4.500l6 4.500 6-4.500",
   delayed: "M8 14A6 6 0 1 0 8 2a6 6 0 0 0 0 12ZM8 5v3l2.200 1.500",
   schedules: "M2.500 3.500h11v10h-11zM2.500 6.500h11M5.500 2v2.500M10.500 2v2.500",
@@ -28,7 +29,11 @@ const NEEDS = { r: "GET /traces" };
 
 /** @param {string} name */
 const icon = (name) =>
-  svg("svg", { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" }, svg("path", { d: ICONS[/** @type {keyof typeof ICONS} */ (name)] }));
+  svg(
+    "svg",
+    { viewBox: "0 0 16 16", class: "icon", "aria-hidden": "true" },
+    svg("path", { d: ICONS[/** @type {keyof typeof ICONS} */ (name)] }),
+  );
 
 /** @type {Set<string>} */
 const absent = new Set(Object.keys(NEEDS));
@@ -41,8 +46,19 @@ export function drawNav(place) {
     title ? h("div", { class: "nav-title" }, title) : null,
     /** @type {string[]} */ (letters).filter((letter) => !absent.has(letter)).map((letter) => item(letter, first)),
   ]);
-  const skip = h("button", { class: "skip", onclick: () => document.getElementById("main")?.focus() }, "Skip to the content");
-  show(nav, skip, h("a", { class: "brand", href: "#/", "aria-label": "Quiver, overview" }, arrow(), h("b", {}, "Quiver")), ...items, h("div", { class: "spacer" }), foot());
+  const skip = h(
+    "button",
+    { class: "skip", onclick: () => document.getElementById("main")?.focus() },
+    "Skip to the content",
+  );
+  show(
+    nav,
+    skip,
+    h("a", { class: "brand", href: "#/", "aria-label": "Quiver, overview" }, arrow(), h("b", {}, "Quiver")),
+    ...items,
+    h("div", { class: "spacer" }),
+    foot(),
+  );
   for (const letter of [...absent]) {
     void has(NEEDS[/** @type {keyof typeof NEEDS} */ (letter)]).then(
       (found) => found && absent.delete(letter) && drawNav(place),
@@ -56,7 +72,12 @@ function item(letter, first) {
   const [name, href] = GO[/** @type {keyof typeof GO} */ (letter)];
   const page = href.slice(2) || "overview";
   const isHere = page === first;
-  return h("a", { href, class: "nav-item", "aria-current": isHere ? "page" : undefined, title: `${name} (g ${letter})` }, icon(page), h("span", {}, name));
+  return h(
+    "a",
+    { href, class: "nav-item", "aria-current": isHere ? "page" : undefined, title: `${name} (g ${letter})` },
+    icon(page),
+    h("span", {}, name),
+  );
 }
 
 const arrow = () =>

@@ -1,6 +1,6 @@
 /** Tables: sorted, with rows that stay in place while their values change, and drawn in part beyond 500 rows. */
 
-import { define, flat, h } from "../lib/dom.js";
+import { define, h, show } from "../lib/dom.js";
 
 const VIRTUAL_ROWS = 500;
 const ROW_PX = 33;
@@ -43,11 +43,25 @@ class DataTable extends HTMLElement {
     this._stop?.abort();
   }
 
+  /** Takes over what another table would show. @param {DataTable} other */
+  adopt({ rows, columns, keyOf, rowClass, onsort, sort }) {
+    Object.assign(this, { rows, columns, keyOf, rowClass, onsort, sort });
+    this.update();
+    return true;
+  }
+
   /** Draws the rows again, after they were given. */
   update() {
     if (!this._body) return;
     this._sorted = this._inOrder();
-    this._head.replaceChildren(h("tr", {}, this.columns.map((column) => this._heading(column))));
+    show(
+      this._head,
+      h(
+        "tr",
+        {},
+        this.columns.map((column) => this._heading(column)),
+      ),
+    );
     this._first = -1;
     this._scrolled();
   }
@@ -71,7 +85,11 @@ class DataTable extends HTMLElement {
     const isThis = this.sort.replace(/^-/, "") === column.key;
     const next = isThis && this.sort.startsWith("-") ? column.key : `-${column.key}`;
     const direction = !isThis ? undefined : this.sort.startsWith("-") ? "descending" : "ascending";
-    return h("th", { class: kind, "aria-sort": direction, title: column.about }, h("button", { class: "sort", onclick: () => this.onsort?.(/** @type {string} */ (next)) }, column.name));
+    return h(
+      "th",
+      { class: kind, "aria-sort": direction, title: column.about },
+      h("button", { class: "sort", onclick: () => this.onsort?.(/** @type {string} */ (next)) }, column.name),
+    );
   }
 
   _scrolled() {
@@ -95,7 +113,11 @@ class DataTable extends HTMLElement {
       this._fill(line, row);
       return line;
     });
-    const all = [above ? spacer(above, this.columns.length) : null, ...wanted, below ? spacer(below, this.columns.length) : null].filter((each) => each !== null);
+    const all = [
+      above ? spacer(above, this.columns.length) : null,
+      ...wanted,
+      below ? spacer(below, this.columns.length) : null,
+    ].filter((each) => each !== null);
     all.forEach((line, index) => {
       if (this._body.children[index] !== line) this._body.insertBefore(line, this._body.children[index] ?? null);
     });
@@ -108,10 +130,8 @@ class DataTable extends HTMLElement {
     line.className = this.rowClass(row);
     this.columns.forEach((column, index) => {
       const kind = `${column.number ? "number" : ""} ${column.class ?? ""}`.trim();
-      const cell = h("td", kind ? { class: kind } : {}, ...flat(column.cell(row)));
-      const present = line.cells[index];
-      if (!present) line.append(cell);
-      else if (!present.isEqualNode(cell) || present.querySelector("spark-line")) present.replaceWith(cell);
+      const cell = line.cells[index] ?? line.appendChild(h("td", kind ? { class: kind } : {}));
+      show(cell, column.cell(row));
     });
   }
 }

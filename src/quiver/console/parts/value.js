@@ -28,7 +28,8 @@ export function oneLine(message, name = "value") {
 }
 
 /** @param {string} text */
-export const plain = (text) => text.replace(DIRECTION, (letter) => `\u2039U+${letter.charCodeAt(0).toString(16).toUpperCase()}\u203a`);
+export const plain = (text) =>
+  text.replace(DIRECTION, (letter) => `\u2039U+${letter.charCodeAt(0).toString(16).toUpperCase()}\u203a`);
 
 /** @param {number} byte */
 const hex = (byte) => byte.toString(16).padStart(2, "0");
@@ -54,21 +55,59 @@ export function isJson(message) {
  * @param {() => void} [options.onall] loads all of it
  */
 export function valueView(message, { form, onform, size, onall }) {
-  if (message.tombstone) return h("div", { class: "empty small" }, h("p", {}, "A tombstone: it has no value. Compaction removes earlier messages of its key."));
+  if (message.tombstone)
+    return h(
+      "div",
+      { class: "empty small" },
+      h("p", {}, "A tombstone: it has no value. Compaction removes earlier messages of its key."),
+    );
   const data = bytesOf(message, "value") ?? new Uint8Array();
   const json = isJson(message);
   const kind = form || (json ? "json" : textOf(message, "value") !== null ? "text" : "hex");
-  const forms = [["json", json], ["text", textOf(message, "value") !== null], ["hex", true]];
+  const forms = [
+    ["json", json],
+    ["text", textOf(message, "value") !== null],
+    ["hex", true],
+  ];
   const whole = size ?? data.length;
   const area = h("pre", { class: "value", tabindex: 0, "aria-label": "Value", dir: "ltr" });
   fill(area, message, data, kind, false);
   const isCut = data.length > CUT_BYTES || whole > data.length;
-  const more = h("button", { onclick: () => (whole > data.length && onall ? onall() : (fill(area, message, data, kind, true), (notice.hidden = true))) }, "Show all");
-  const notice = h("div", { class: "cut", hidden: !isCut }, `The first ${bytes(Math.min(CUT_BYTES, data.length))} of ${bytes(whole)}. `, more);
+  const more = h(
+    "button",
+    {
+      onclick: () =>
+        whole > data.length && onall ? onall() : (fill(area, message, data, kind, true), (notice.hidden = true)),
+    },
+    "Show all",
+  );
+  const notice = h(
+    "div",
+    { class: "cut", hidden: !isCut },
+    `The first ${bytes(Math.min(CUT_BYTES, data.length))} of ${bytes(whole)}. `,
+    more,
+  );
   return h(
     "div",
     { class: "value-view" },
-    h("div", { class: "row" }, h("div", { class: "segmented", role: "group", "aria-label": "Shown as" }, forms.filter(([, fits]) => fits).map(([name]) => h("button", { "aria-pressed": String(name === kind), onclick: () => onform(String(name)) }, String(name).toUpperCase()))), h("span", { class: "soft" }, bytes(whole))),
+    h(
+      "div",
+      { class: "row" },
+      h(
+        "div",
+        { class: "segmented", role: "group", "aria-label": "Shown as" },
+        forms
+          .filter(([, fits]) => fits)
+          .map(([name]) =>
+            h(
+              "button",
+              { "aria-pressed": String(name === kind), onclick: () => onform(String(name)) },
+              String(name).toUpperCase(),
+            ),
+          ),
+      ),
+      h("span", { class: "soft" }, bytes(whole)),
+    ),
     area,
     notice,
   );
@@ -110,7 +149,12 @@ function dump(data) {
   for (let at = 0; at < data.length; at += HEX_COLUMNS) {
     const row = [...data.subarray(at, at + HEX_COLUMNS)];
     const letters = row.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : ".")).join("");
-    lines.push(`${at.toString(16).padStart(8, "0")}  ${row.map(hex).join(" ").padEnd(HEX_COLUMNS * 3)} ${letters}`);
+    lines.push(
+      `${at.toString(16).padStart(8, "0")}  ${row
+        .map(hex)
+        .join(" ")
+        .padEnd(HEX_COLUMNS * 3)} ${letters}`,
+    );
   }
   return lines.join("\n");
 }

@@ -6,9 +6,29 @@ const FIELDS = ["partition", "offset", "timestamp", "appended_at", "priority", "
 
 /** @param {any[]} messages @param {string} name */
 export function download(messages, name) {
-  const json = () => save(`${name}.jsonl`, "application/x-ndjson", `${messages.map((message) => JSON.stringify(message)).join("\n")}\n`);
-  const csv = () => save(`${name}.csv`, "text/csv", [FIELDS, ...messages.map((message) => FIELDS.map((field) => message[field] ?? message[`${field}_base64`] ?? ""))].map(line).join("\r\n"));
-  return h("span", { class: "row" }, h("button", { class: "quiet", onclick: json }, "Download JSONL"), h("button", { class: "quiet", onclick: csv }, "CSV"));
+  const json = () =>
+    save(
+      `${name}.jsonl`,
+      "application/x-ndjson",
+      `${messages.map((message) => JSON.stringify(message)).join("\n")}\n`,
+    );
+  const csv = () =>
+    save(
+      `${name}.csv`,
+      "text/csv",
+      [
+        FIELDS,
+        ...messages.map((message) => FIELDS.map((field) => message[field] ?? message[`${field}_base64`] ?? "")),
+      ]
+        .map(line)
+        .join("\r\n"),
+    );
+  return h(
+    "span",
+    { class: "row" },
+    h("button", { class: "quiet", onclick: json }, "Download JSONL"),
+    h("button", { class: "quiet", onclick: csv }, "CSV"),
+  );
 }
 
 /** A spreadsheet must not take a value for a formula. @param {any[]} cells */

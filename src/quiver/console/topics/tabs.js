@@ -13,7 +13,20 @@ const TABS = [
 
 /** @param {string} topic @param {string} here */
 export const topicTabs = (topic, here) =>
-  h("div", { class: "tabs" }, TABS.map(([name, part]) => h("a", { href: to(part ? ["topics", topic, part] : ["topics", topic]), "aria-current": part === here ? "page" : undefined }, name)));
+  h(
+    "div",
+    { class: "tabs" },
+    TABS.map(([name, part]) =>
+      h(
+        "a",
+        {
+          href: to(part ? ["topics", topic, part] : ["topics", topic]),
+          "aria-current": part === here ? "page" : undefined,
+        },
+        name,
+      ),
+    ),
+  );
 
 /** @type {[string, string][]} */
 export const UP = [["Topics", "#/topics"]];

@@ -3,9 +3,9 @@
 import { at, lines } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
 import { count } from "../lib/format.js";
-import { curl, quiver } from "./command.js";
-import { messageTable } from "./message-table.js";
-import { empty } from "./states.js";
+import { curl, quiver } from "../parts/command.js";
+import { messageTable } from "./table.js";
+import { empty } from "../parts/states.js";
 
 const KEPT = 2000;
 const RATE = 50;
@@ -13,11 +13,14 @@ const DRAW_MS = 250;
 
 /**
  * @param {import("../lib/view.js").View} view
- * @param {{ topic: string, area: HTMLElement, status: HTMLElement, place: import("../pages/messages.js").MessagePlace }} options
+ * @param {{ topic: string, area: HTMLElement, status: HTMLElement, place: import("./controls.js").MessagePlace }} options
  */
 export function tailMessages(view, { topic, area, status, place }) {
   const query = { where: place.where, partition: place.partition ?? "", rate: RATE };
-  view.command({ curl: curl("GET", at`/topics/${topic}/tail`, query), cli: quiver("consume", topic, "--from", "latest", "--follow", place.where && "--where", place.where) });
+  view.command({
+    curl: curl("GET", at`/topics/${topic}/tail`, query),
+    cli: quiver("consume", topic, "--from", "latest", "--follow", place.where && "--where", place.where),
+  });
   const messages = messageTable(view, topic, []);
   const waiting = empty("Waiting for messages", "What is published from now on appears here.");
   fill(area, waiting);
@@ -26,7 +29,17 @@ export function tailMessages(view, { topic, area, status, place }) {
     timer = 0;
     status.textContent = `Live · ${count(arrived)} shown${dropped ? ` · ${count(dropped)} left out` : ""}`;
     if (!messages.rows.length) return;
-    fill(area, dropped ? h("div", { class: "banner" }, `More came than ${RATE} a second: ${count(dropped)} messages are not shown here. They are in the topic; a search narrows the tail.`) : null, messages);
+    fill(
+      area,
+      dropped
+        ? h(
+            "div",
+            { class: "banner" },
+            `More came than ${RATE} a second: ${count(dropped)} messages are not shown here. They are in the topic; a search narrows the tail.`,
+          )
+        : null,
+      messages,
+    );
     messages.update();
   };
   const read = async () => {

@@ -3,20 +3,28 @@
 import { at, get, send } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
 import { bytes, count, plural } from "../lib/format.js";
-import { curl, quiver } from "./command.js";
+import { curl, quiver } from "../parts/command.js";
 import { download } from "./download.js";
-import { messageTable } from "./message-table.js";
-import { empty } from "./states.js";
+import { messageTable } from "./table.js";
+import { empty } from "../parts/states.js";
 
 const LIMIT = 1000;
 
 /**
  * @param {import("../lib/view.js").View} view
- * @param {{ topic: string, area: HTMLElement, status: HTMLElement, place: import("../pages/messages.js").MessagePlace }} options
+ * @param {{ topic: string, area: HTMLElement, status: HTMLElement, place: import("./controls.js").MessagePlace }} options
  */
 export async function searchMessages(view, { topic, area, status, place }) {
-  const body = { where: place.where, newest_first: true, limit: LIMIT, ...(place.partition === null ? {} : { partitions: [place.partition] }) };
-  view.command({ curl: curl("POST", at`/topics/${topic}/search`, {}, body), cli: quiver("consume", topic, "--where", place.where) });
+  const body = {
+    where: place.where,
+    newest_first: true,
+    limit: LIMIT,
+    ...(place.partition === null ? {} : { partitions: [place.partition] }),
+  };
+  view.command({
+    curl: curl("POST", at`/topics/${topic}/search`, {}, body),
+    cli: quiver("consume", topic, "--where", place.where),
+  });
   const job = await send("POST", at`/topics/${topic}/search`, body, view.signal);
   const path = at`/search/${job.id}`;
   const stop = () => void send("DELETE", path).catch(() => undefined);
@@ -33,7 +41,10 @@ export async function searchMessages(view, { topic, area, status, place }) {
     messages.rows = messages.rows.concat(seen.messages);
     after += seen.messages.length;
     const isRunning = seen.state === "running";
-    fill(bar, progress(seen, isRunning, stop, () => view.go({}), messages.rows, topic));
+    fill(
+      bar,
+      progress(seen, isRunning, stop, () => view.go({}), messages.rows, topic),
+    );
     if (messages.rows.length) {
       fill(list, messages);
       messages.update();
@@ -52,5 +63,12 @@ function progress(seen, isRunning, stop, again, rows, topic) {
   done.style.width = `${share * 100}%`;
   const text = `${count(seen.scanned)} of ${count(seen.total)} looked at${seen.scanned_bytes ? ` (${bytes(seen.scanned_bytes)})` : ""}`;
   const words = { running: "Searching", done: "Done", cancelled: "Stopped", failed: "Failed" };
-  return h("div", { class: "bar search-progress" }, h("span", { class: "strong" }, words[/** @type {keyof typeof words} */ (seen.state)] ?? seen.state), h("div", { class: "progress" }, done), h("span", { class: "soft" }, text), isRunning ? h("button", { onclick: stop }, "Stop") : [rows.length ? download(rows, topic) : null]);
+  return h(
+    "div",
+    { class: "bar search-progress" },
+    h("span", { class: "strong" }, words[/** @type {keyof typeof words} */ (seen.state)] ?? seen.state),
+    h("div", { class: "progress" }, done),
+    h("span", { class: "soft" }, text),
+    isRunning ? h("button", { onclick: stop }, "Stop") : [rows.length ? download(rows, topic) : null],
+  );
 }

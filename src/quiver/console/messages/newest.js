@@ -1,6 +1,6 @@
 /** The messages of a topic, newest first: the ends of its partitions, put together by the time of their append. */
 
-import { at, get } from "./api.js";
+import { at, get } from "../lib/api.js";
 
 const FIRST_CHUNK = 8;
 const AT_ONCE = 6;
@@ -32,7 +32,7 @@ class Backwards {
     for (let size = chunk; !this.loaded.length && this.end > this.start; size *= 4) {
       const first = Math.max(this.start, this.end - size);
       const found = [];
-      for (let next = first; next < this.end; ) {
+      for (let next = first; next < this.end;) {
         const page = await get(this.path, { ...this.query, offset: next, limit: this.end - next }, signal);
         found.push(...page.messages.filter((/** @type {any} */ message) => message.offset < this.end));
         if (page.next_offset <= next) break;
@@ -59,7 +59,10 @@ class Backwards {
 export async function newestFirst({ topic, offsets, partition, before, limit, query, signal }) {
   const parts = Object.entries(offsets)
     .filter(([number]) => partition === null || Number(number) === partition)
-    .map(([number, { earliest, latest }]) => new Backwards(topic, Number(number), earliest, Math.min(latest, before[Number(number)] ?? latest), query));
+    .map(
+      ([number, { earliest, latest }]) =>
+        new Backwards(topic, Number(number), earliest, Math.min(latest, before[Number(number)] ?? latest), query),
+    );
   const chunk = Math.min(limit, Math.max(FIRST_CHUNK, Math.ceil((2 * limit) / Math.max(1, parts.length))));
   await inTurns(parts, AT_ONCE, (part) => part.load(chunk, signal));
   const messages = [];
@@ -70,7 +73,10 @@ export async function newestFirst({ topic, offsets, partition, before, limit, qu
     if (!next.loaded.length) await next.load(chunk, signal);
   }
   const isEnd = parts.every((part) => part.isDone);
-  return { messages, before: isEnd ? null : Object.fromEntries(parts.map((part) => [part.partition, part.position])) };
+  return {
+    messages,
+    before: isEnd ? null : Object.fromEntries(parts.map((part) => [part.partition, part.position])),
+  };
 }
 
 /** The partition whose next message is the newest. @param {Backwards[]} parts */
@@ -90,7 +96,11 @@ export async function offsetsAt(topic, partitions, time, signal) {
   /** @type {Record<number, number>} */
   const found = {};
   await inTurns(partitions, AT_ONCE, async (partition) => {
-    const page = await get(at`/topics/${topic}/partitions/${partition}/messages`, { from_time: time, limit: 1, max_value_bytes: 1 }, signal);
+    const page = await get(
+      at`/topics/${topic}/partitions/${partition}/messages`,
+      { from_time: time, limit: 1, max_value_bytes: 1 },
+      signal,
+    );
     if (page.messages.length) found[partition] = page.messages[0].offset;
   });
   return found;

@@ -4,11 +4,11 @@ import { get } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
 import { bytes, count, plural, rate } from "../lib/format.js";
 import { to } from "../lib/routes.js";
-import { spark } from "../parts/chart.js";
+import { spark } from "../parts/spark.js";
 import { curl, quiver } from "../parts/command.js";
 import { empty, pill } from "../parts/states.js";
 import { table } from "../parts/table.js";
-import { createTopic } from "../parts/topic-form.js";
+import { createTopic } from "./form.js";
 
 const PAGE_ROWS = 1000;
 const POINTS = 40;
@@ -24,15 +24,29 @@ export async function show(view) {
   let search = view.query.get("search") ?? "";
   const summary = h("span", { class: "soft" });
   const area = h("div");
-  const rows = table({ columns: COLUMNS, rows: [], key: (row) => row.name, sort, onsort: (next) => view.go({ sort: next === "name" ? "" : next }) });
+  const rows = table({
+    columns: COLUMNS,
+    rows: [],
+    key: (row) => row.name,
+    sort,
+    onsort: (next) => view.go({ sort: next === "name" ? "" : next }),
+  });
   /** @type {any[]} */
   let topics = [];
 
   const draw = () => {
     const wanted = search.toLowerCase();
-    rows.rows = topics.filter((topic) => (withInternal || !topic.is_internal) && topic.name.toLowerCase().includes(wanted));
+    rows.rows = topics.filter(
+      (topic) => (withInternal || !topic.is_internal) && topic.name.toLowerCase().includes(wanted),
+    );
     summary.textContent = `${plural(rows.rows.length, "topic")} · ${bytes(sum(rows.rows, "size_bytes"))}`;
-    const none = search ? empty("Nothing matches", `No topic has “${search}” in its name.`) : empty("No topics yet", "A topic is a log of messages in partitions. Create one, or publish to one from the command line.", h("button", { class: "primary", onclick: () => createTopic(topics) }, "Create a topic"));
+    const none = search
+      ? empty("Nothing matches", `No topic has “${search}” in its name.`)
+      : empty(
+          "No topics yet",
+          "A topic is a log of messages in partitions. Create one, or publish to one from the command line.",
+          h("button", { class: "primary", onclick: () => createTopic(topics) }, "Create a topic"),
+        );
     fill(area, rows.rows.length ? rows : none);
     rows.update();
     view.command({ curl: curl("GET", "/topics", { details: true, search }), cli: quiver("topic", "list") });
@@ -43,16 +57,35 @@ export async function show(view) {
     draw();
   };
   const box = h("input", {
-    type: "search", class: "grow", placeholder: "Search topics", "aria-label": "Search topics", "data-search": true, value: search, autocomplete: "off",
+    type: "search",
+    class: "grow",
+    placeholder: "Search topics",
+    "aria-label": "Search topics",
+    "data-search": true,
+    value: search,
+    autocomplete: "off",
     oninput: (/** @type {any} */ event) => {
       search = event.target.value;
       view.note({ search });
       draw();
     },
   });
-  const internal = h("label", { class: "check" }, h("input", { type: "checkbox", checked: withInternal, onchange: () => view.go({ internal: withInternal ? "" : "yes" }) }), "Internal topics");
+  const internal = h(
+    "label",
+    { class: "check" },
+    h("input", {
+      type: "checkbox",
+      checked: withInternal,
+      onchange: () => view.go({ internal: withInternal ? "" : "yes" }),
+    }),
+    "Internal topics",
+  );
   view.draw(
-    { title: "Topics", about: summary, actions: h("button", { class: "primary", onclick: () => createTopic(topics) }, "Create topic") },
+    {
+      title: "Topics",
+      about: summary,
+      actions: h("button", { class: "primary", onclick: () => createTopic(topics) }, "Create topic"),
+    },
     h("div", { class: "bar" }, box, internal),
     area,
   );
@@ -65,7 +98,9 @@ async function all(signal) {
   let cursor;
   do {
     const page = await get("/topics", { details: true, limit: PAGE_ROWS, cursor }, signal);
-    found.push(...page.topics.map((/** @type {any} */ topic) => (typeof topic === "string" ? { name: topic } : topic)));
+    found.push(
+      ...page.topics.map((/** @type {any} */ topic) => (typeof topic === "string" ? { name: topic } : topic)),
+    );
     cursor = page.next ?? page.cursor ?? page.next_cursor;
   } while (cursor);
   return found;
@@ -84,12 +119,41 @@ const sum = (rows, name) => rows.reduce((total, row) => total + (row[name] ?? 0)
 
 /** @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [
-  { name: "Name", key: "name", class: "grow", by: (row) => row.name, cell: (row) => [h("a", { class: "row-link", href: to(["topics", row.name]), dir: "auto" }, row.name), row.is_internal ? [" ", pill("internal")] : null] },
-  { name: "Published", key: "rate", number: true, by: (row) => row.published_per_second, cell: (row) => [spark(seen.get(row.name) ?? []), h("span", { class: "rate" }, rate(row.published_per_second))] },
+  {
+    name: "Name",
+    key: "name",
+    class: "grow",
+    by: (row) => row.name,
+    cell: (row) => [
+      h("a", { class: "row-link", href: to(["topics", row.name]), dir: "auto" }, row.name),
+      row.is_internal ? [" ", pill("internal")] : null,
+    ],
+  },
+  {
+    name: "Published",
+    key: "rate",
+    number: true,
+    by: (row) => row.published_per_second,
+    cell: (row) => [spark(seen.get(row.name) ?? []), h("span", { class: "rate" }, rate(row.published_per_second))],
+  },
   { name: "Messages", key: "messages", number: true, by: (row) => row.messages, cell: (row) => count(row.messages) },
   { name: "Size", key: "size", number: true, by: (row) => row.size_bytes, cell: (row) => bytes(row.size_bytes) },
-  { name: "Partitions", key: "partitions", number: true, by: (row) => row.partitions, cell: (row) => count(row.partitions) },
+  {
+    name: "Partitions",
+    key: "partitions",
+    number: true,
+    by: (row) => row.partitions,
+    cell: (row) => count(row.partitions),
+  },
   { name: "Groups", key: "groups", number: true, by: (row) => row.groups, cell: (row) => count(row.groups) },
   { name: "Retention", key: "retention", by: (row) => row.retention, cell: (row) => row.retention ?? "no limit" },
-  { name: "", cell: (row) => h("a", { class: "soft", href: to(["topics", row.name, "messages"]), "aria-label": `Messages of ${row.name}` }, "Messages") },
+  {
+    name: "",
+    cell: (row) =>
+      h(
+        "a",
+        { class: "soft", href: to(["topics", row.name, "messages"]), "aria-label": `Messages of ${row.name}` },
+        "Messages",
+      ),
+  },
 ];
