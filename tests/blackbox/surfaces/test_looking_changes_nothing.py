@@ -30,6 +30,7 @@ GROUPS = ["workers", "lanes", "pollers", "readers"]
 
 ROUTES: dict[str, list[str]] = {
     "/": [""],
+    "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],
     "/groups": ["", "?limit=1&skip=1"],
@@ -180,7 +181,7 @@ def shown(busy: BusyBroker) -> dict[str, Any]:
         status, text = call.raw("GET", path)
         assert status in (200, 307, 404, 409), (path, status, text[:500])
         answers[f"{path} (status)"] = status
-        answers |= {path: text} if path in ("/", "/docs") else dict(_parts(path, json.loads(text)))
+        answers |= {path: text} if path in ("/", "/console", "/docs") else dict(_parts(path, json.loads(text)))
     call.close()
     return answers
 

@@ -85,7 +85,9 @@ export function remove(topic) {
     command: { curl: curl("DELETE", path), cli: quiver("topic", "delete", topic, "--yes") },
     preview: async () => {
       const found = await get(path);
-      return `The topic with ${plural(found.total_messages, "message")} (${bytes(found.total_size_bytes)}) in ${plural(found.partitions, "partition")} would be gone, with the positions of its groups.`;
+      const messages = `${plural(found.total_messages, "message")} (${bytes(found.total_size_bytes)})`;
+      const partitions = plural(found.partitions, "partition");
+      return `The topic with ${messages} in ${partitions} would be gone, with the positions of its groups.`;
     },
     run: async () => {
       await send("DELETE", path);

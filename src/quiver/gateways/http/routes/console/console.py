@@ -71,9 +71,7 @@ def console_routes() -> Routes:
     )
     return {
         "/": {
-            "GET": Operation(
-                handler=routes.root, summary="Leads to /console", tag=_TAG, response=None, status=307
-            )
+            "GET": Operation(handler=routes.root, summary="Leads to /console", tag=_TAG, response=None, status=307)
         },
         "/console": {
             "GET": Operation(handler=routes.page, summary="The console, for a browser", tag=_TAG, response=None)
