@@ -29,7 +29,7 @@ def single_frame(
     identity: tuple[int, int],
     base_sequence: int,
 ) -> bytes:
-    """A producer's frame of one message with at most SINGLE_VALUE_BYTES and SINGLE_KEY_BYTES.
+    """A frame of one message with at most SINGLE_VALUE_BYTES and SINGLE_KEY_BYTES.
 
     The identity is the id and the epoch of the producer.
     """

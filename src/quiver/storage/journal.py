@@ -21,8 +21,9 @@ import msgspec
 from quiver.model.errors import Closed, CorruptData, FrameTooLarge, InvalidFrame, QuiverError, ShuttingDown
 from quiver.model.limits import MIB
 from quiver.records.build import build_frame
-from quiver.records.header import StampedFrame, stamp, unpack_header
+from quiver.records.header import NO_PRODUCER, StampedFrame, stamp, unpack_header
 from quiver.records.read import open_frame, split_frames
+from quiver.records.single import SINGLE_VALUE_BYTES, single_frame
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Log, LogOptions, Snapshot, Storage
 from quiver.storage.writer import SerialWriter
@@ -244,7 +245,7 @@ class Journal:
 
     def _stamped(self, records: list[bytes]) -> StampedFrame:
         now_ms = max(self._clock.now_ms(), self._log.last_append_time_ms)
-        frame = build_frame(records, timestamp_ms=now_ms)
+        frame = _frame(records, now_ms)
         if len(frame) > _FRAME_BYTES:
             raise FrameTooLarge(size=len(frame), limit=_FRAME_BYTES)
         base, epoch = self._log.end_offset, self._epoch
@@ -320,3 +321,11 @@ async def _joined(chunks: Iterable[bytes]) -> bytes:
             turn = 0
             await asyncio.sleep(0)
     return bytes(joined)
+
+
+def _frame(records: list[bytes], now_ms: int) -> bytes | bytearray:
+    """Most writes are one small record, for which a single frame takes a third of the time."""
+    if len(records) == 1 and len(records[0]) <= SINGLE_VALUE_BYTES:
+        identity = (NO_PRODUCER, -1)
+        return single_frame(records[0], None, timestamp_ms=now_ms, priority=2, identity=identity, base_sequence=-1)
+    return build_frame(records, timestamp_ms=now_ms)
