@@ -5,10 +5,11 @@ import struct
 import google_crc32c
 
 from quiver.records.build import build_frame
-from quiver.records.header import ALIGNMENT, COLUMN_KEY, HEADER_BYTES, MAGIC, VERSION, pack_header_fields
+from quiver.records.header import ALIGNMENT, COLUMN_KEY, HEADER_BYTES, MAGIC, NO_PRODUCER, VERSION, pack_header_fields
 
 SINGLE_VALUE_BYTES = 1024
 SINGLE_KEY_BYTES = 256
+NO_IDENTITY = (NO_PRODUCER, -1)
 _MOST_KEPT = 4096
 
 _LENGTH = struct.Struct("<I")
@@ -20,6 +21,10 @@ _arrow_metadata: dict[tuple[int, int], bytes] = {}
 """What Arrow writes in front of the buffers: of one message it depends on the lengths of key and value only."""
 
 
+def is_single(value: bytes, key: bytes | None) -> bool:
+    return len(value) <= SINGLE_VALUE_BYTES and (key is None or len(key) <= SINGLE_KEY_BYTES)
+
+
 def single_frame(
     value: bytes,
     key: bytes | None,
@@ -28,8 +33,9 @@ def single_frame(
     priority: int,
     identity: tuple[int, int],
     base_sequence: int,
+    attributes: int = 0,
 ) -> bytes:
-    """A frame of one message with at most SINGLE_VALUE_BYTES and SINGLE_KEY_BYTES.
+    """A frame of one message for which `is_single` holds.
 
     The identity is the id and the epoch of the producer.
     """
@@ -42,7 +48,7 @@ def single_frame(
     body = b"".join(parts)
     head = pack_header_fields(
         MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, *identity, base_sequence,
-        timestamp_ms, timestamp_ms, 0, 0, 0 if key is None else COLUMN_KEY,
+        timestamp_ms, timestamp_ms, 0, attributes, 0 if key is None else COLUMN_KEY,
     )  # fmt: skip
     crc = google_crc32c.value(head[:4] + head[32:] + body)
     return b"".join((head[:4], _LENGTH.pack(crc), head[8:], body))

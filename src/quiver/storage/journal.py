@@ -20,10 +20,11 @@ import msgspec
 
 from quiver.model.errors import Closed, CorruptData, FrameTooLarge, InvalidFrame, QuiverError, ShuttingDown
 from quiver.model.limits import MIB
+from quiver.model.priority import Priority
 from quiver.records.build import build_frame
-from quiver.records.header import NO_PRODUCER, StampedFrame, stamp, unpack_header
+from quiver.records.header import StampedFrame, stamp, unpack_header
 from quiver.records.read import open_frame, split_frames
-from quiver.records.single import SINGLE_VALUE_BYTES, single_frame
+from quiver.records.single import NO_IDENTITY, is_single, single_frame
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Log, LogOptions, Snapshot, Storage
 from quiver.storage.writer import SerialWriter
@@ -325,7 +326,13 @@ async def _joined(chunks: Iterable[bytes]) -> bytes:
 
 def _frame(records: list[bytes], now_ms: int) -> bytes | bytearray:
     """Most writes are one small record, for which a single frame takes a third of the time."""
-    if len(records) == 1 and len(records[0]) <= SINGLE_VALUE_BYTES:
-        identity = (NO_PRODUCER, -1)
-        return single_frame(records[0], None, timestamp_ms=now_ms, priority=2, identity=identity, base_sequence=-1)
+    if len(records) == 1 and is_single(records[0], None):
+        return single_frame(
+            records[0],
+            None,
+            timestamp_ms=now_ms,
+            priority=Priority.NORMAL,
+            identity=NO_IDENTITY,
+            base_sequence=-1,
+        )
     return build_frame(records, timestamp_ms=now_ms)

@@ -8,7 +8,8 @@ from quiver.model.limits import Limits
 from quiver.records import single
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
-from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, single_frame
+from quiver.records.header import CONTROL, TRANSACTIONAL
+from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, is_single, single_frame
 
 
 @given(
@@ -17,9 +18,15 @@ from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, single_f
     timestamp_ms=st.integers(0, 253_402_300_799_999),
     priority=st.integers(0, 4),
     producer=st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1), st.integers(-1, 2**31 - 1)),
+    is_marker=st.booleans(),
 )
 def test_it_is_what_build_frame_makes(
-    value: bytes, key: bytes | None, timestamp_ms: int, priority: int, producer: tuple[int, int, int]
+    value: bytes,
+    key: bytes | None,
+    timestamp_ms: int,
+    priority: int,
+    producer: tuple[int, int, int],
+    is_marker: bool,
 ) -> None:
     options = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": producer[2]}
     built = build_frame(
@@ -27,11 +34,19 @@ def test_it_is_what_build_frame_makes(
         keys=None if key is None else [key],
         timestamp_ms=timestamp_ms,
         priority=priority,
+        transactional=is_marker,
+        control=is_marker,
         **options,  # type: ignore[arg-type]
     )
-    identity, sequence = producer[:2], producer[2]
+    assert is_single(value, key)
     assert built == single_frame(
-        value, key, timestamp_ms=timestamp_ms, priority=priority, identity=identity, base_sequence=sequence
+        value,
+        key,
+        timestamp_ms=timestamp_ms,
+        priority=priority,
+        identity=producer[:2],
+        base_sequence=producer[2],
+        attributes=TRANSACTIONAL | CONTROL if is_marker else 0,
     )
 
 
