@@ -143,7 +143,6 @@ def _single(message: NewMessage, priority: int, now_ms: int) -> bytes | None:
         timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
         priority=priority,
         identity=NO_IDENTITY,
-        base_sequence=-1,
     )
 
 

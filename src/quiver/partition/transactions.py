@@ -220,8 +220,7 @@ def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:
         None,
         timestamp_ms=marker.at_ms,
         priority=Priority.NORMAL,
-        identity=(producer_id, epoch),
-        base_sequence=0,
+        identity=(producer_id, epoch, 0),
         attributes=TRANSACTIONAL | CONTROL,
     )
 

@@ -9,7 +9,7 @@ from quiver.records.header import ALIGNMENT, COLUMN_KEY, HEADER_BYTES, MAGIC, NO
 
 SINGLE_VALUE_BYTES = 1024
 SINGLE_KEY_BYTES = 256
-NO_IDENTITY = (NO_PRODUCER, -1)
+NO_IDENTITY = (NO_PRODUCER, -1, -1)
 _MOST_KEPT = 4096
 
 _LENGTH = struct.Struct("<I")
@@ -31,13 +31,12 @@ def single_frame(
     *,
     timestamp_ms: int,
     priority: int,
-    identity: tuple[int, int],
-    base_sequence: int,
+    identity: tuple[int, int, int],
     attributes: int = 0,
 ) -> bytes:
     """A frame of one message for which `is_single` holds.
 
-    The identity is the id and the epoch of the producer.
+    The identity is the producer's id, its epoch and the message's sequence number.
     """
     lengths = (_NO_KEY if key is None else len(key), len(value))
     metadata = _arrow_metadata.get(lengths) or _learn(lengths)
@@ -47,7 +46,7 @@ def single_frame(
     parts += (_ENDS.pack(0, lengths[1]), value, _PADDING[-lengths[1] % ALIGNMENT])
     body = b"".join(parts)
     head = pack_header_fields(
-        MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, *identity, base_sequence,
+        MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, *identity,
         timestamp_ms, timestamp_ms, 0, attributes, 0 if key is None else COLUMN_KEY,
     )  # fmt: skip
     crc = google_crc32c.value(head[:4] + head[32:] + body)

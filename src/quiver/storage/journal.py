@@ -333,6 +333,5 @@ def _frame(records: list[bytes], now_ms: int) -> bytes | bytearray:
             timestamp_ms=now_ms,
             priority=Priority.NORMAL,
             identity=NO_IDENTITY,
-            base_sequence=-1,
         )
     return build_frame(records, timestamp_ms=now_ms)

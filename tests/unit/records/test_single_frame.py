@@ -44,14 +44,13 @@ def test_it_is_what_build_frame_makes(
         key,
         timestamp_ms=timestamp_ms,
         priority=priority,
-        identity=producer[:2],
-        base_sequence=producer[2],
+        identity=producer,
         attributes=TRANSACTIONAL | CONTROL if is_marker else 0,
     )
 
 
 def test_the_broker_takes_it() -> None:
-    frame = single_frame(b"value", b"key", timestamp_ms=5, priority=1, identity=(7, 0), base_sequence=3)
+    frame = single_frame(b"value", b"key", timestamp_ms=5, priority=1, identity=(7, 0, 3))
     header = check_frame(frame, Limits())
     assert (header.record_count, header.producer_id, header.base_sequence, header.priority) == (1, 7, 3, 1)
 
@@ -60,5 +59,5 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single, "_MOST_KEPT", 3)
     monkeypatch.setattr(single, "_arrow_metadata", {})
     for length in range(10):
-        single_frame(bytes(length), None, timestamp_ms=0, priority=2, identity=(1, 0), base_sequence=0)
+        single_frame(bytes(length), None, timestamp_ms=0, priority=2, identity=(1, 0, 0))
         assert len(single._arrow_metadata) <= 3
