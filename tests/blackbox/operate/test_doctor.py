@@ -10,7 +10,7 @@ import pytest
 
 import quiver
 from blackbox.operate.doctor_run import doctor, found
-from blackbox.processes.broker_process import BrokerProcess, free_port
+from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from blackbox.processes.cli_process import run_cli
 from blackbox.processes.strace_faults import inject
 from quiver.model.errors import PartitionOffline
@@ -174,11 +174,14 @@ def test_node_and_logs_say_what_runs_and_what_it_logged(start_broker: StartBroke
     assert node["settings"]["log_requests"] is True
     assert node["open_files"]["limit"] >= node["open_files"]["open"] > 0
     assert broker.request("GET", "/version")[0] == 200
-    messages = [line["message"] for line in broker.request("GET", "/logs")[1]["lines"]]
-    assert any(message.startswith("GET /node 200") for message in messages), messages
+    wait_until(lambda: _has_logged(broker, "GET /node 200"), 10, "the request is logged")
     assert broker.request("GET", "/logs?level=error")[1]["lines"] == []
     assert len(broker.request("GET", "/logs?limit=1")[1]["lines"]) == 1
     assert broker.request("GET", "/logs?level=loud")[0] == 400
+
+
+def _has_logged(broker: BrokerProcess, start: str) -> bool:
+    return any(line["message"].startswith(start) for line in broker.request("GET", "/logs")[1]["lines"])
 
 
 def test_the_sdk_knows_the_http_port(broker: BrokerProcess) -> None:
