@@ -41,6 +41,8 @@ ROUTES: dict[str, list[str]] = {
     "/health": [""],
     "/healthz": [""],
     "/livez": [""],
+    "/logs": ["", "?limit=1&level=error"],
+    "/node": [""],
     "/openapi.json": [""],
     "/overview": [""],
     "/priority/stats": [""],
@@ -89,6 +91,9 @@ CLOCKS = {
     "loop_lag_ms",
     "memory_bytes",
     "connections",
+    "open_files",
+    "free_bytes",
+    "lines",
 }
 """Parts of answers that tell the time or the state of the machine."""
 
@@ -143,6 +148,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "txn describe": ["tx-None"],
     "consume": ["{topic}"],
     "config": [],
+    "doctor": [],
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),

@@ -7,7 +7,7 @@ import socket
 
 from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
-from quiver.gateways.native.context import NativeContext, NativeCounts
+from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts
 from quiver.gateways.native.requests import OPERATIONS
 from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
@@ -46,9 +46,9 @@ class NativeGateway:
         self.counts = NativeCounts()
         self._settings, self._network = settings, network
         self.served = GatewayCounts("native", operations=OPERATIONS, publish=Produce.__name__)
-        self._context = NativeContext(
-            broker, settings, self.counts, self.served, budget or MemoryBudget(DEFAULT_BYTES)
-        )
+        self.other_ports = OtherPorts()
+        budget = budget or MemoryBudget(DEFAULT_BYTES)
+        self._context = NativeContext(broker, settings, self.counts, self.served, budget, self.other_ports)
         self._listeners: list[socket.socket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None

@@ -46,6 +46,7 @@ class Session:
         self._broker, self._settings, self._counts = context.broker, context.settings, context.counts
         self._operations, self._publish_seconds = context.served.operations, context.served.publish.seconds
         self._now = context.broker.clock.monotonic
+        self._ports = context.ports
         self._peer, self._outbox, self._holding = peer, outbox, holding
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
@@ -128,7 +129,7 @@ class Session:
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
             raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
-        self._response(correlation, welcome(request, self._broker.node_id, self._broker.limits))
+        self._response(correlation, welcome(request, self._broker.node_id, self._broker.limits, self._ports.http))
         self.greeted = True
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:

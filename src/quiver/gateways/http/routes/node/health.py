@@ -64,6 +64,7 @@ class Readiness:
         self._broker = broker
         self.lag = lag
         self.machine = Machine(files, data_dir)
+        self.data_dir = data_dir
         self._min_free_bytes = min_free_bytes
         self.stopping = False
 
