@@ -7,6 +7,7 @@ import msgspec
 from quiver.broker.broker import Broker
 from quiver.gateways.native.settings import NativeSettings
 from quiver.system.memory_budget import MemoryBudget
+from quiver.telemetry.gateway_counts import GatewayCounts
 
 
 class NativeCounts(msgspec.Struct):
@@ -22,9 +23,17 @@ class NativeCounts(msgspec.Struct):
     bytes_sent: int = 0
 
 
+class OtherPorts(msgspec.Struct):
+    """Where else the broker listens, for clients that ask by the native port; known once those ports are bound."""
+
+    http: int = 0
+
+
 class NativeContext(NamedTuple):
     broker: Broker
     settings: NativeSettings
     counts: NativeCounts
+    served: GatewayCounts
     budget: MemoryBudget
     """The memory that requests and responses of all connections may take together."""
+    ports: OtherPorts

@@ -13,9 +13,11 @@ from quiver.gateways.http.routes.groups.offsets import group_offset_routes
 from quiver.gateways.http.routes.groups.poll import poll_routes
 from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
+from quiver.gateways.http.routes.metrics.overview import overview_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
+from quiver.gateways.http.routes.node.process import process_routes
 from quiver.gateways.http.routes.queues.depth import queue_routes
 from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
@@ -50,6 +52,8 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         compaction_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
+        overview_routes(broker, node, readiness),
+        process_routes(broker, node, readiness.data_dir),
         console_routes(),
     )
     return DocumentRoutes(routes, node.version).routes

@@ -1,7 +1,7 @@
 """GET messages of a partition, or of all, from an offset or a time. Large pages are encoded while they are sent."""
 
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -189,7 +189,7 @@ def _pieces(messages: list[StoredMessage], max_value_bytes: int | None) -> Itera
 
 async def _json_page(
     media: Media, pieces: Iterator[list[MessageResponse]], tail: dict[str, Any]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     before = b'{"messages":['
     for run in pieces:
         yield before + media.encode(run)[1:-1]
@@ -199,7 +199,7 @@ async def _json_page(
 
 async def _packed_page(
     media: Media, count: int, pieces: Iterator[list[MessageResponse]], tail: dict[str, Any]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """MessagePack writes the length of a map and of an array in front of it."""
     yield bytes([0x81 + len(tail)]) + media.encode("messages") + b"\xdd" + struct.pack(">I", count)
     for run in pieces:
