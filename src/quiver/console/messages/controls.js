@@ -1,6 +1,7 @@
 /** Where to look: search, partition, offset, time, live. */
 
 import { h } from "../lib/dom.js";
+import { recent, remember } from "../lib/recent.js";
 
 /** What the address says. @param {URLSearchParams} query */
 export function read(query) {
@@ -64,11 +65,13 @@ export function controls(view, details, place, canSearch, canTail) {
     "aria-label": "Search expression",
     "data-search": true,
     value: place.where,
+    list: "recent-searches",
     autocomplete: "off",
     spellcheck: "false",
   });
   const find = (/** @type {Event} */ event) => {
     event.preventDefault();
+    remember("searches", where.value.trim());
     view.go({ ...start, where: where.value.trim(), live: place.live ? "yes" : "" });
   };
   const live = h(
@@ -88,6 +91,11 @@ export function controls(view, details, place, canSearch, canTail) {
           "form",
           { class: "bar", role: "search", onsubmit: find },
           where,
+          h(
+            "datalist",
+            { id: "recent-searches" },
+            recent("searches").map((value) => h("option", { value })),
+          ),
           h("button", { class: "primary" }, "Search"),
           place.where ? h("button", { type: "button", onclick: () => view.go({ where: "" }) }, "Clear") : null,
         )

@@ -38,8 +38,8 @@ export async function show(view) {
     controls(view, details, place, canSearch, canTail),
     area,
   );
-  if (place.where && canSearch) return searchMessages(view, { topic, area, status, place });
   if (place.live && canTail) return tailMessages(view, { topic, area, status, place });
+  if (place.where && canSearch) return searchMessages(view, { topic, area, status, place });
   return page(view, details, place, area, status);
 }
 

@@ -44,6 +44,7 @@ export function tailMessages(view, { topic, area, status, place }) {
   };
   const read = async () => {
     for await (const line of lines(at`/topics/${topic}/tail`, query, view.signal)) {
+      if (line.error) throw new Error(line.error);
       if (line.dropped) dropped += line.dropped;
       else if (line.offset !== undefined) {
         arrived++;

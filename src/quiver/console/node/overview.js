@@ -17,7 +17,7 @@ export function show(view) {
   const span = /** @type {keyof typeof SPANS} */ (view.query.get("span") ?? "5m");
   const isPaused = view.query.get("paused") === "yes";
   const messages = chart((value) => short(value));
-  const traffic = chart((value) => bytes(value));
+  const traffic = chart((value) => bytes(value), 1024);
   const work = chart((value) => short(value));
   const tiles = h("div", { class: "tiles" });
   const problems = h("div", { class: "problems" });
@@ -129,7 +129,7 @@ function numbers(overview, history, span) {
       overview.publish_p99_ms === null || overview.publish_p99_ms === undefined
         ? "–"
         : duration(overview.publish_p99_ms / 1000),
-      "from request to response",
+      "request to response",
     ),
     tile("Lag", short(overview.lag_messages), link("#/groups", `${count(overview.groups)} groups`)),
     tile(

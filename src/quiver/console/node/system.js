@@ -1,68 +1,76 @@
-/** System: health with its reasons, what runs here, memory, disk. */
+/** System: health with its reasons, what runs here, the settings in force, log lines. */
 
-import { get } from "../lib/api.js";
+import { get, has } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
-import { bytes, count, duration } from "../lib/format.js";
+import { bytes, count, duration, time } from "../lib/format.js";
 import { watch } from "../lib/live.js";
 import { curl, quiver } from "../parts/command.js";
-import { facts, pill, section, tile } from "../parts/states.js";
+import { empty, facts, pill, section, tile } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { plain } from "../parts/value.js";
+
+const LEVELS = ["debug", "info", "warning", "error"];
+const KINDS = { warning: "warn", error: "bad", critical: "bad" };
 
 /** @param {import("../lib/view.js").View} view */
 export async function show(view) {
-  const [tiles, checks, problems, about] = [
-    h("div", { class: "tiles" }),
+  const level = view.query.get("level") ?? "info";
+  const [hasNode, hasLogs] = await Promise.all([has("GET /node"), has("GET /logs")]);
+  const tiles = h("div", { class: "tiles" });
+  const [checks, about, settings, logs, state] = [
     h("div"),
-    h("div", { class: "problems" }),
     h("div", { class: "panel" }),
+    h("div"),
+    h("div"),
+    h("span"),
   ];
-  const state = h("span");
+  const problems = h("div", { class: "problems" });
+  const choice = h(
+    "div",
+    { class: "segmented", role: "group", "aria-label": "Log level" },
+    LEVELS.map((name) =>
+      h(
+        "button",
+        { "aria-pressed": String(name === level), onclick: () => view.go({ level: name === "info" ? "" : name }) },
+        name,
+      ),
+    ),
+  );
   view.draw(
     { title: "System", about: state },
     problems,
     tiles,
-    section("Checks", null, checks),
-    section("This node", null, about),
+    h(
+      "div",
+      { class: "split" },
+      h("div", {}, section("Checks", null, checks), hasLogs ? section("Log", choice, logs) : null),
+      h("div", {}, section("This node", null, about), hasNode ? section("Settings in force", null, settings) : null),
+    ),
   );
   view.command({ curl: curl("GET", "/readyz", { verbose: true }), cli: quiver("doctor") });
   watch(({ overview }) => overview && fill(tiles, ...numbers(overview)), view.signal);
-  const version = await get("/version", {}, view.signal);
-  await view.every(5, async () => {
-    const [ready, stats] = await Promise.all([
+  await view.every(3, async () => {
+    const [ready, stats, node, lines] = await Promise.all([
       get("/readyz", { verbose: true }, view.signal),
       get("/stats", {}, view.signal),
+      hasNode ? get("/node", {}, view.signal) : null,
+      hasLogs ? get("/logs", { level, limit: 200 }, view.signal) : null,
     ]);
-    fill(state, ready.status === "pass" ? pill("ready", "good") : pill("not ready", "bad"));
-    fill(
-      problems,
-      [...Object.entries(ready.problems ?? {}), ...Object.entries(ready.warnings ?? {})].map(([name, why]) =>
-        h("div", { class: `banner ${name in (ready.problems ?? {}) ? "bad" : ""}`, dir: "auto" }, `${name}: ${why}`),
-      ),
-    );
-    fill(
-      checks,
-      table({
-        rows: Object.entries(ready.checks).map(([name, check]) => ({ name, .../** @type {any} */ (check) })),
-        key: (row) => row.name,
-        columns: CHECKS,
-      }),
-    );
-    fill(
-      about,
-      facts([
-        ["Node", stats.node_id],
-        ["Version", version.version],
-        ["Commit", version.git_commit || "–"],
-        ["Built", version.build_time || "–"],
-        ["Started", new Date(stats.started_at).toLocaleString("sv-SE")],
-        ["Up", duration(Math.floor(stats.uptime))],
-        ["Topics", count(stats.topics)],
-        ["Messages", count(stats.total_messages)],
-        ["Stored", bytes(stats.total_size_bytes)],
-      ]),
-    );
+    fill(state, ready.status === "pass" ? pill("Ready", "good") : pill("Not ready", "bad"));
+    fill(problems, sentences(ready.problems, "bad"), sentences(ready.warnings, ""));
+    const rows = Object.entries(ready.checks).map(([name, check]) => ({ name, .../** @type {any} */ (check) }));
+    fill(checks, table({ rows, key: (row) => row.name, columns: CHECKS }));
+    fill(about, description(stats, node));
+    if (node) fill(settings, settingTable(node.settings));
+    if (lines) fill(logs, logTable(lines.lines));
   });
 }
+
+/** @param {Record<string, string> | undefined} found @param {string} kind */
+const sentences = (found, kind) =>
+  Object.entries(found ?? {}).map(([name, why]) =>
+    h("div", { class: `banner ${kind}`, dir: "auto" }, `${name}: ${why}`),
+  );
 
 /** @param {any} overview */
 const numbers = (overview) => [
@@ -73,6 +81,57 @@ const numbers = (overview) => [
   tile("Connections", count(overview.connections)),
   tile("Open transactions", count(overview.open_transactions)),
 ];
+
+/** @param {any} stats @param {any} node */
+const description = (stats, node) =>
+  facts([
+    ["Node", stats.node_id],
+    ["Version", node ? `${node.version} (${node.git_commit})` : undefined],
+    ["Started", new Date(stats.started_at).toLocaleString("sv-SE")],
+    ["Up", duration(Math.floor(stats.uptime))],
+    ["Process", node ? String(node.pid) : undefined],
+    ["Python", node?.python],
+    ["Open files", node ? `${count(node.open_files.open)} of ${count(node.open_files.limit)}` : undefined],
+    ["Data", node?.data_dir ? `${node.data_dir.path} (${node.data_dir.file_system})` : undefined],
+    ["Topics", count(stats.topics)],
+    ["Messages", count(stats.total_messages)],
+  ]);
+
+/** @param {Record<string, any>} settings */
+function settingTable(settings) {
+  const rows = Object.entries(settings).map(([name, value]) => ({ name, value }));
+  const shown = (/** @type {any} */ value) =>
+    value === null || value === "" ? "none" : typeof value === "object" ? JSON.stringify(value) : String(value);
+  const columns = [
+    { name: "Setting", class: "mono", cell: (/** @type {any} */ row) => row.name },
+    { name: "Value", class: "grow mono", cell: (/** @type {any} */ row) => shown(row.value) },
+  ];
+  return h(
+    "details",
+    {},
+    h("summary", {}, `${count(rows.length)} settings`),
+    table({ rows, key: (row) => row.name, columns }),
+  );
+}
+
+/** Newest first. @param {any[]} lines */
+function logTable(lines) {
+  if (!lines.length) return empty("No log lines", "Nothing of this level was logged since the start.");
+  const rows = lines.map((line, index) => ({ ...line, index })).reverse();
+  return table({
+    rows,
+    key: (row) => `${row.time} ${row.index}`,
+    columns: [
+      { name: "Time", class: "mono", cell: (row) => time(row.time) },
+      { name: "Level", cell: (row) => pill(row.level, KINDS[/** @type {keyof typeof KINDS} */ (row.level)] ?? "") },
+      {
+        name: "Message",
+        class: "grow",
+        cell: (row) => h("bdi", { title: plain(row.traceback ?? row.message) }, plain(row.message)),
+      },
+    ],
+  });
+}
 
 /** @type {import("../parts/table.js").Column[]} */
 const CHECKS = [

@@ -12,6 +12,7 @@ class TimeChart extends HTMLElement {
   /** @type {number[]} */ seconds = [];
   /** @type {Line[]} */ lines = [];
   /** @type {(value: number) => string} */ format = String;
+  /** 1024 for bytes, so that the lines are at whole units. */ base = 10;
   /** @type {(index: number) => number} */ _x = () => 0;
   /** @type {(value: number) => number} */ _y = () => 0;
   /** @type {SVGGElement | null} */ _mark = null;
@@ -31,7 +32,7 @@ class TimeChart extends HTMLElement {
     const width = this.clientWidth;
     if (!width) return;
     const { seconds } = this;
-    const top = nice(Math.max(...this.lines.flatMap((line) => line.values), 0));
+    const top = nice(this.base, Math.max(...this.lines.flatMap((line) => line.values), 0));
     const [first, last] = [seconds[0] ?? 0, seconds.at(-1) ?? 1];
     this._x = (/** @type {number} */ index) =>
       BOX.left + ((seconds[index] - first) / Math.max(1, last - first)) * (width - BOX.left - BOX.right);
@@ -144,16 +145,20 @@ function ticks(first, last) {
   return found;
 }
 
-/** The next number that is 1, 2 or 5 times a power of ten. @param {number} value */
-function nice(value) {
+/** The next number that is 1, 2 or 5 times a power of ten, in units of the base. @param {number} base @param {number} value @returns {number} */
+function nice(base, value) {
   if (value <= 0) return 1;
+  if (base !== 10 && value >= base) {
+    const unit = base ** Math.floor(Math.log(value) / Math.log(base));
+    return unit * nice(10, value / unit);
+  }
   const power = 10 ** Math.floor(Math.log10(value));
   return power * /** @type {number} */ ([1, 2, 5, 10].find((each) => each * power >= value));
 }
 
-/** @param {(value: number) => string} format */
-export function chart(format) {
+/** @param {(value: number) => string} format @param {number} [base] */
+export function chart(format, base = 10) {
   const element = h("time-chart");
-  element.format = format;
+  Object.assign(element, { format, base });
   return element;
 }
