@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.life.journal_index import JournalRecord
-from quiver.model.life import Happening, LifeEvent
+from quiver.model.trace.life import Happening, LifeEvent
 from quiver.outbox.outbox import Move
 from quiver.queues.journal import events
 from quiver.queues.state.port import LEASE_EXPIRED, Dead

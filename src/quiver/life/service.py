@@ -13,10 +13,10 @@ from quiver.life.moves import Moved, arrived_at, delayed_from, redriven_from, re
 from quiver.life.stored_message import LookedUp, check_partition, look_up, transaction_end
 from quiver.model.dead_letter import dead_letter_topic
 from quiver.model.errors import Closed, PartitionNotFound, ShuttingDown, TopicNotFound
-from quiver.model.life import GroupStanding, LifeEvent, MessageLife, Place, Standing
 from quiver.model.names import TopicPartition
 from quiver.model.times import format_time
 from quiver.model.topic import Topic
+from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place, Standing
 from quiver.outbox.outbox import Move, Target, mover_id, source_of
 from quiver.partition.partition import Partition
 from quiver.queues.journal.events import DeadLetterOrigin

@@ -1,6 +1,6 @@
 """Requests and responses about the life of a message."""
 
-from quiver.model.life import MessageLife
+from quiver.model.trace.life import MessageLife
 from quiver.protocol.message import Message
 
 

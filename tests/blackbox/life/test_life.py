@@ -146,18 +146,8 @@ def test_errors_are_sentences(shared_broker: BrokerProcess, place: str, status: 
     assert says in answer["error"]
 
 
-def test_a_journal_that_begins_after_the_message_says_so(broker: BrokerProcess) -> None:
-    """History is switched off: only what a restart needs is kept."""
-    queue = HttpQueue(broker)
-    queue.publish("held", "next")
-    held = queue.receive_one(visibility="1h")
-    queue.settle("nack", held, reason="later", delay="1h")
-    assert names(life(queue, 0))[-1] == "nacked"
-    assert life(queue, 0)["known_since"] is None
-
-
-def test_it_takes_no_time_of_the_loop_when_there_is_much(broker: BrokerProcess) -> None:
-    """Not a timing: 3,000 receives and acks are in the journal, and the life of one message names its own only."""
+def test_one_message_among_thousands(broker: BrokerProcess) -> None:
+    """The journal has many chunks, and a life has the message's own events only."""
     queue = HttpQueue(broker)
     for _ in range(30):
         queue.publish(*(str(number) for number in range(100)))

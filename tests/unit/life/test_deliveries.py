@@ -1,8 +1,10 @@
 """From records of a delivery journal to the events of one message."""
 
+import msgspec
+
 from quiver.life.deliveries import Deliveries
 from quiver.life.journal_index import JournalRecord
-from quiver.model.life import LifeEvent
+from quiver.model.trace.life import LifeEvent
 from quiver.outbox.outbox import Move, Target
 from quiver.queues.journal import events as e
 from quiver.queues.state.port import LEASE_EXPIRED, Dead
@@ -76,9 +78,7 @@ def test_an_ack_of_a_lease_that_the_journal_does_not_know() -> None:
 
 def test_a_dead_letter_knows_its_place_in_the_move() -> None:
     dead = [Dead(0, 2, 2, 4, 0, "rejected", "bad"), Dead(4, 8, 2, 4, 0, "max_attempts", "worse")]
-    move = Move(
-        1, Target(0, 0), 40, 6, [G, [[0, 2, 2, 4, 0, "rejected", "bad"], [4, 8, 2, 4, 0, "max_attempts", ""]]]
-    )
+    move = Move(1, Target(0, 0), 40, 6, [G, msgspec.to_builtins(dead)])
     deliveries = Deliveries(5, NAMES)
     deliveries.apply([JournalRecord(9, [e.WrittenAt(9), e.Died(G, dead, [move])])])
     outcome = deliveries.finish(0)[G]

@@ -57,9 +57,8 @@ async def all_records(log: Log) -> list[tuple[int, list[e.Event]]]:
         data = await part.read()
         part.release()
         for place, header in split_frames(data):
-            found += [
-                (header.append_time_ms, decode_record(record or b"")) for record in open_frame(data, place).values()
-            ]
+            records = [decode_record(record or b"") for record in open_frame(data, place).values()]
+            found += [(header.append_time_ms, record) for record in records]
             position = header.next_offset
     return found
 

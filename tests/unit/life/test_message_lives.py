@@ -8,9 +8,9 @@ import pytest
 from quiver.dead_letters.search import Search
 from quiver.model.dead_letter import DeadLetterFilter
 from quiver.model.errors import MessageNotFound, PartitionNotFound, TopicNotFound
-from quiver.model.life import MessageLife, Place
 from quiver.model.message import NewMessage
 from quiver.model.settlement import NACK, REJECT
+from quiver.model.trace.life import MessageLife, Place
 from quiver.records.build import build_frame
 from unit.queues.queue_broker import QueueBroker
 
@@ -99,7 +99,7 @@ async def test_a_delayed_message(broker: QueueBroker) -> None:
     await broker.publish_each("t", NewMessage(value=b"first", timestamp_ms=now_ms), delayed)
     broker.clock.ms += 50
     while (await broker.broker.describe("t")).message_count < 2:
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
     life = await broker.broker.life.of("t", 0, 1)
     assert names(life) == ["published", "delayed", "appended"]
     assert (life.events[1].time_ms, life.events[1].until_ms, life.events[1].delayed_id) == (now_ms, now_ms + 1, 0)
@@ -139,6 +139,24 @@ async def test_the_trace_id_of_its_headers(broker: QueueBroker) -> None:
     await broker.publish_each("t", NewMessage(value=b"x", headers=headers), NewMessage(value=b"y"))
     assert (await broker.broker.life.of("t", 0, 0)).trace == trace
     assert (await broker.broker.life.of("t", 0, 1)).trace == ""
+
+
+async def test_a_journal_that_begins_after_the_message_says_so(broker: QueueBroker) -> None:
+    await broker.publish("t", b"a", b"b")
+    received = await broker.receive("t")
+    topic = broker.broker.topic("t")
+    queue = await broker.broker.queues.partition_queue(topic, 0)
+    await queue.journal.log.roll()
+    broker.clock.ms += 1_000
+    await broker.settle(received, runs=[(0, 1)])
+    await queue.journal.log.drop_front(queue.journal.log.end_offset - 1)
+    life = await broker.broker.life.of("t", 0, 0)
+    assert names(life) == ["published", "appended", "acked"]
+    assert (life.known_since_ms, states(life)) == (broker.clock.ms, {"g": "settled"})
+    assert "the journal of deliveries begins at" in life.notes[0]
+    assert states(await broker.broker.life.of("t", 0, 1)) == {"g": "unknown"}
+    await broker.publish("t", b"c")
+    assert (await broker.broker.life.of("t", 0, 2)).known_since_ms is None
 
 
 async def test_there_is_no_life_without_a_message(broker: QueueBroker) -> None:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter, Original
 from quiver.model.errors import CATALOGUE, ProtocolError, QuiverError, TopicNotFound
-from quiver.model.life import GroupStanding, LifeEvent, MessageLife, Place
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import DelayedMessage, ScheduleChanges
 from quiver.model.settlement import ACK, NACK, SettleRequest
+from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import delay_messages as y

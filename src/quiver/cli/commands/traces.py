@@ -11,7 +11,7 @@ from quiver.cli.options.names import TopicArgument
 from quiver.model.times import format_duration, format_time
 
 if TYPE_CHECKING:
-    from quiver.model.life import LifeEvent, MessageLife, Place
+    from quiver.model.trace.life import LifeEvent, MessageLife, Place
 
 app = group_app("Show what happened to messages.")
 

@@ -1,7 +1,7 @@
 """What happened to messages: `q.traces`."""
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
-from quiver.model.life import MessageLife
+from quiver.model.trace.life import MessageLife
 from quiver.protocol.life_messages import GetLife, Life
 
 

@@ -2,7 +2,7 @@
 """What happened to messages: `q.traces`."""
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.model.life import MessageLife
+from quiver.model.trace.life import MessageLife
 from quiver.protocol.life_messages import GetLife, Life
 
 

@@ -16,9 +16,9 @@ from quiver.model.errors import (
     PartitionNotFound,
     TopicNotFound,
 )
-from quiver.model.life import Happening, LifeEvent, MessageLife, Place, Standing
 from quiver.model.numbers import shown, whole_number
 from quiver.model.times import format_time
+from quiver.model.trace.life import Happening, LifeEvent, MessageLife, Place, Standing
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
