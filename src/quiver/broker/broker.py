@@ -15,6 +15,8 @@ from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published, PublishFuture
+from quiver.metrics.backlog import BacklogCounter
+from quiver.metrics.sampler import Sampler
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -109,6 +111,10 @@ class Broker:
         self.life = MessageLives(
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
+        backlog = BacklogCounter(
+            self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+        )
+        self.sampler = Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -157,6 +163,7 @@ class Broker:
                 self.groups.task,
                 self.streams.task,
                 self.transactions.task,
+                *self.sampler.tasks,
             ],
         )
 
@@ -186,6 +193,7 @@ class Broker:
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
+        await self.sampler.stop()
         await self._topics.stop()
         await self._compactions.stop()
         await self._maintenance.stop()
