@@ -46,6 +46,7 @@ def test_messages_from_an_offset_and_before_a_time(console: ConsolePage) -> None
     console.broker.request("POST", f"/topics/{topic}/messages", {"messages": [{"value": "later"}]})
     console.open(f"topics/{topic}/messages")
     console.tab.get_by_label("Partition", exact=True).select_option("0")
+    expect(console.commands.first).to_contain_text("--partition 0")
     console.tab.get_by_label("From offset downwards").fill("7")
     console.button("Go", exact=True).click()
     expect(console.rows()).to_have_count(8)
@@ -158,3 +159,18 @@ def test_a_page_of_messages_is_downloaded(console: ConsolePage) -> None:
     text = download.value.path().read_text()
     assert '"a,""b"""' in text
     assert ",'=1+1" in text
+
+
+def test_the_life_of_a_message(console: ConsolePage) -> None:
+    topic = console.topic("lived", "1")
+    body = {"group": "senders", "consumer": "sender-1", "max_messages": 1}
+    received = console.broker.request("POST", f"/topics/{topic}/receive", body)[1]["messages"][0]
+    refusal = {"receipt_handle": received["receipt_handle"], "reason": "no <b>stock</b>"}
+    console.broker.request("POST", "/messages/reject", refusal)
+    console.open(f"topics/{topic}/messages/0/0")
+    life = console.tab.locator(".life li")
+    expect(life.first).to_contain_text("published")
+    expect(life.filter(has_text="delivered")).to_contain_text("consumer sender-1")
+    expect(life.last).to_contain_text("no <b>stock</b>")
+    life.last.get_by_role("link").click()
+    expect(console.tab.locator(".crumbs")).to_contain_text(f"{topic}.dlq")

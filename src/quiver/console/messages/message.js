@@ -5,7 +5,7 @@ import { h, show as fill } from "../lib/dom.js";
 import { ago, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
-import { lifeList } from "./life.js";
+import { lifeView } from "./life.js";
 import { empty, facts, section } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { CUT_BYTES, oneLine, plain, textOf, valueView } from "../parts/value.js";
@@ -88,7 +88,7 @@ export async function show(view) {
   if (!hasLife) return;
   try {
     const found = await get(at`/topics/${topic}/partitions/${partition}/messages/${offset}/life`, {}, view.signal);
-    fill(life, lifeList(found.events));
+    fill(life, lifeView(found));
   } catch (error) {
     if (!view.signal.aborted)
       fill(life, h("p", { class: "soft" }, error instanceof Error ? error.message : String(error)));

@@ -27,7 +27,7 @@ export async function searchMessages(view, { topic, area, status, place }) {
     limit: LIMIT,
     ...(place.partition === null ? {} : { partitions: [place.partition] }),
   };
-  view.command({ curl: curl("POST", path, {}, body), cli: quiver("consume", topic, "--where", place.where) });
+  view.command({ curl: curl("POST", path, {}, body), cli: quiver("search", topic, place.where) });
   const messages = messageTable(view, topic, []);
   const [bar, list] = [h("div"), h("div")];
   fill(area, bar, list);

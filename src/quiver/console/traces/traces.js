@@ -15,6 +15,7 @@ const FIELDS = {
   status: "Status",
   min_duration: "At least (100ms)",
 };
+const STATUSES = ["completed", "error", "pending"];
 
 /** @param {import("../lib/view.js").View} view */
 export async function show(view) {
@@ -29,15 +30,24 @@ export async function show(view) {
   const path = isSearch ? "/traces/search" : "/traces";
   const area = h("div");
   const status = h("span", { class: "soft" });
+  const statuses = h(
+    "select",
+    { name: "status", "aria-label": "Status" },
+    h("option", { value: "" }, "Any status"),
+    STATUSES.map((name) => h("option", {}, name)),
+  );
+  statuses.value = query.status ?? "";
   const inputs = Object.entries(FIELDS).map(([name, hint], index) =>
-    h("input", {
-      name,
-      placeholder: hint,
-      "aria-label": hint,
-      value: query[name] ?? "",
-      "data-search": index === 0,
-      autocomplete: "off",
-    }),
+    name === "status"
+      ? statuses
+      : h("input", {
+          name,
+          placeholder: hint,
+          "aria-label": hint,
+          value: query[name] ?? "",
+          "data-search": index === 0,
+          autocomplete: "off",
+        }),
   );
   const submit = (/** @type {Event} */ event) => (
     event.preventDefault(),
