@@ -15,7 +15,12 @@ from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
+from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
+from quiver.metrics.sources.groups import GroupNumbers
+from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.topics import TopicNumbers
+from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -108,9 +113,17 @@ class Broker:
             topics=self._topics,
         )
         backlog = BacklogCounter(
-            self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+            self._catalogue, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
         )
         self.sampler = Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
+        self.metrics = Collector(
+            [
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
+                TransactionNumbers(self.transactions),
+                GatewayNumbers(self.sampler.gateways),
+            ]
+        )
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
