@@ -145,6 +145,8 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "consume": ["{topic}"],
     "config": [],
     "doctor": [],
+    "top": ["--once"],
+    "topic watch": ["{topic}", "-n", "1"],
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),
