@@ -116,18 +116,8 @@ class Broker:
         self.life = MessageLives(
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
-        backlog = BacklogCounter(
-            self._catalogue, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
-        )
-        self.sampler = Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
-        self.metrics = Collector(
-            [
-                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
-                GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
-                TransactionNumbers(self.transactions),
-                GatewayNumbers(self.sampler.gateways),
-            ]
-        )
+        self.sampler = self._new_sampler()
+        self.metrics = self._new_collector()
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -154,6 +144,22 @@ class Broker:
             coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
         )
         return Transactions(coordinator, publishing, applier, self.streams, self.queues)
+
+    def _new_sampler(self) -> Sampler:
+        backlog = BacklogCounter(
+            self._catalogue, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+        )
+        return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
+
+    def _new_collector(self) -> Collector:
+        return Collector(
+            [
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
+                TransactionNumbers(self.transactions),
+                GatewayNumbers(self.sampler.gateways),
+            ]
+        )
 
     def _new_health(self) -> Health:
         return Health(
