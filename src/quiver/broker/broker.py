@@ -27,6 +27,7 @@ from quiver.queues.depth import QueueDepths
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
+from quiver.search.service import Searches
 from quiver.storage.port import Storage
 from quiver.streams.admin import GroupAdmin
 from quiver.streams.lag import GroupLag
@@ -105,6 +106,7 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
+        self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -182,6 +184,7 @@ class Broker:
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
+        await self.searches.stop()
         await self._topics.stop()
         await self._compactions.stop()
         await self._maintenance.stop()

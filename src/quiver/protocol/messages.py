@@ -16,6 +16,7 @@ from quiver.protocol.group_messages import GroupRequest, GroupResponse
 from quiver.protocol.message import Message as Message
 from quiver.protocol.queue_messages import QueueRequest, QueueResponse
 from quiver.protocol.schedule_messages import ScheduleRequest, ScheduleResponse
+from quiver.protocol.search_messages import SearchRequest, SearchResponse
 from quiver.protocol.transaction_messages import TransactionRequest, TransactionResponse
 
 PROTOCOL_VERSION = 1
@@ -134,6 +135,7 @@ Request = (
     | DelayRequest
     | CompactionRequest
     | TransactionRequest
+    | SearchRequest
 )
 
 
@@ -254,4 +256,5 @@ Response = (
     | DelayResponse
     | CompactionResponse
     | TransactionResponse
+    | SearchResponse
 )

@@ -48,6 +48,7 @@ ROUTES: dict[str, list[str]] = {
     "/reliability/stats": [""],
     "/schedules": ["", "?limit=1"],
     "/schedules/{schedule}": [""],
+    "/search/{search}": ["", "?after=1"],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1"],
     "/topics/{topic}": [""],
@@ -130,6 +131,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "txn list": [],
     "txn describe": ["tx-None"],
     "consume": ["{topic}"],
+    "search": ["{topic}", "value is not null"],
     "config": [],
 }
 CHANGING_COMMANDS = {
@@ -163,6 +165,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "partition": [0],
         "id": busy.delayed,
         "schedule": [busy.schedule],
+        "search": ["0123456789abcdef"],
     }
     return [
         path + query.format(member=busy.member, topic=busy.topic)

@@ -18,6 +18,7 @@ from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.read.frames import AsyncFrames
 from quiver.client._async.read.offsets import find_offsets
 from quiver.client._async.read.reader import AsyncReader
+from quiver.client._async.search.search import AsyncSearch
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.pool import AsyncTransactionPool
 from quiver.client._async.transaction.transaction import AsyncTransaction
@@ -35,6 +36,7 @@ from quiver.client.produce.options import (
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
+from quiver.client.search.options import SearchOptions, search_request
 from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
 from quiver.client.work.worker_counters import WorkerCounters
@@ -192,6 +194,16 @@ class AsyncClient:
             timeout=timeout,
         )
         return AsyncReader(self._fetch_connection, check_name(topic), options)
+
+    def search(self, topic: str, where: str, **options: Unpack[SearchOptions]) -> AsyncSearch:
+        """Searches for messages that fit an expression such as `value.total > 300`: iterate for them.
+
+        The newest come first, unless `newest_first=False`. Options: start and end (see `read`), partitions,
+        include_expired, and where it stops: limit (100 messages), max_messages and max_bytes (that it looks at),
+        max_time (60 s). `progress.cursor` then says where a search with this `cursor` goes on.
+        """
+        request = search_request(topic, where, options, self._connection.clock.now_ms())
+        return AsyncSearch(self._connection, request)
 
     def stream(
         self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]

@@ -20,6 +20,7 @@ from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.read.frames import Frames
 from quiver.client._sync.read.offsets import find_offsets
 from quiver.client._sync.read.reader import Reader
+from quiver.client._sync.search.search import Search
 from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.pool import TransactionPool
 from quiver.client._sync.transaction.transaction import Transaction
@@ -36,6 +37,7 @@ from quiver.client.produce.options import (
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
+from quiver.client.search.options import SearchOptions, search_request
 from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
 from quiver.client.work.worker_counters import WorkerCounters
@@ -190,6 +192,16 @@ class Client:
             timeout=timeout,
         )
         return Reader(self._fetch_connection, check_name(topic), options)
+
+    def search(self, topic: str, where: str, **options: Unpack[SearchOptions]) -> Search:
+        """Searches for messages that fit an expression such as `value.total > 300`: iterate for them.
+
+        The newest come first, unless `newest_first=False`. Options: start and end (see `read`), partitions,
+        include_expired, and where it stops: limit (100 messages), max_messages and max_bytes (that it looks at),
+        max_time (60 s). `progress.cursor` then says where a search with this `cursor` goes on.
+        """
+        request = search_request(topic, where, options, self._connection.clock.now_ms())
+        return Search(self._connection, request)
 
     def stream(
         self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]
