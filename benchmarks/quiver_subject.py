@@ -87,10 +87,11 @@ class QuiverSubject(Subject):
             quiver.connect(self.address) as client,
             client.producer(self.topic, compression=payload.compression, **options) as producer,
         ):
+            before = message_count(client, self.topic)
             send(producer, count, payload, watch)
             producer.flush()
             watch.stop()
-            stored = message_count(client, self.topic)
+            stored = message_count(client, self.topic) - before
         if stored != count:
             raise RuntimeError(f"{stored} messages are stored after {count} were published")
 

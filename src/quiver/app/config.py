@@ -31,6 +31,7 @@ from quiver.system.memory_budget import DEFAULT_BYTES
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
+MASKED = "********"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +83,8 @@ class Setting(msgspec.Struct, frozen=True):
     parse: Parse
     help: str
     field: str = ""
+    is_secret: bool = False
+    """Shown as stars, wherever it is shown."""
 
     @property
     def environment(self) -> str:
@@ -249,6 +252,8 @@ def shown_values(config: Config) -> dict[str, Any]:
 
 
 def _shown(setting: Setting, value: Any) -> Any:
+    if setting.is_secret and value is not None:
+        return MASKED
     if setting.attribute.endswith("_ms"):
         return format_duration(value)
     if isinstance(value, tuple):

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.app.build_info import BuildInfo, build_info
-from quiver.app.config import Config
+from quiver.app.config import Config, shown_values
 from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
 from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
@@ -114,6 +114,7 @@ class Server:
             budget=budget,
         )
         await _bind("http_port", config.http_port, self._http.start)
+        self._native.other_ports.http = self._http.port
 
     @property
     def addresses(self) -> Addresses:
@@ -157,6 +158,7 @@ class Server:
             git_commit=build.git_commit,
             build_time=build.build_time,
             started=self._clock.now_ms(),
+            settings=shown_values(self._config),
         )
 
     @property

@@ -15,6 +15,7 @@ from quiver.partition.transactions import TransactionChange
 from quiver.records.build import build_frame
 from quiver.records.columns import MAX_TIMESTAMP_MS
 from quiver.records.header import FrameHeader, StampedFrame
+from quiver.records.single import NO_IDENTITY, is_single, single_frame
 
 BATCH_BYTES = MIB
 BATCH_MESSAGES = 10_000
@@ -110,9 +111,11 @@ class MessageBatch:
         middle = len(self.messages) // 2
         return self.chosen(range(middle)), self.chosen(range(middle, len(self.messages)))
 
-    def build(self, now_ms: int) -> bytearray:
+    def build(self, now_ms: int) -> bytes | bytearray:
         """The frame."""
         messages = self.messages
+        if len(messages) == 1 and (frame := _single(messages[0], self.priority, now_ms)) is not None:
+            return frame
         times = _given([m.timestamp_ms for m in messages])
         return build_frame(
             [m.value for m in messages],
@@ -125,6 +128,22 @@ class MessageBatch:
             ids=_given([m.id for m in messages]),
             priority=self.priority,
         )
+
+
+def _single(message: NewMessage, priority: int, now_ms: int) -> bytes | None:
+    """The frame of a small message that has at most a key and a time; None for others."""
+    value, key, timestamp_ms = message.value, message.key, message.timestamp_ms
+    is_plain = not message.headers and message.deliver_at_ms is None
+    is_plain = is_plain and message.expires_at_ms is None and message.id is None
+    if not is_plain or value is None or not is_single(value, key):
+        return None
+    return single_frame(
+        value,
+        key,
+        timestamp_ms=now_ms if timestamp_ms is None else timestamp_ms,
+        priority=priority,
+        identity=NO_IDENTITY,
+    )
 
 
 def _given(items: list[T]) -> list[T] | None:

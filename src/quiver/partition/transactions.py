@@ -10,9 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.model.errors import InvalidFrame
-from quiver.records.build import build_frame
-from quiver.records.header import HEADER_BYTES, TRANSACTIONAL, FrameHeader
+from quiver.model.priority import Priority
+from quiver.records.header import CONTROL, HEADER_BYTES, TRANSACTIONAL, FrameHeader
 from quiver.records.read import open_frame
+from quiver.records.single import single_frame
 
 _NO_MESSAGES = (0, 0, 0, 0, 0)
 
@@ -212,16 +213,15 @@ def _sum(some: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(a + b for a, b in zip(some, more, strict=True))
 
 
-def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytearray:
+def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:
     """The control frame that closes a transaction."""
-    return build_frame(
-        [msgspec.msgpack.encode(marker)],
+    return single_frame(
+        msgspec.msgpack.encode(marker),
+        None,
         timestamp_ms=marker.at_ms,
-        producer_id=producer_id,
-        producer_epoch=epoch,
-        base_sequence=0,
-        transactional=True,
-        control=True,
+        priority=Priority.NORMAL,
+        identity=(producer_id, epoch, 0),
+        attributes=TRANSACTIONAL | CONTROL,
     )
 
 

@@ -154,6 +154,8 @@ class Welcome(Message, tag=101, frozen=True):
     max_frame_bytes: int
     max_message_bytes: int
     software: str = ""
+    http_port: int = 0
+    """Where the same broker listens for HTTP, on the host that the client has connected to; 0: nowhere."""
 
 
 class TopicInfo(msgspec.Struct, array_like=True, frozen=True):

@@ -132,8 +132,10 @@ class SettleHandler:
                 return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])
             if part.action == ACK:  # the only settlement that no setting changes, and the one that most requests are
                 settlement = await queue.settler.settle(part, _ANY_SETTINGS)
+                self._topic_queues.may_hold_more(queue, part.group_id)
             else:
                 settlement = await queue.settler.settle(part, self._settings.of(part.topic_id, part.group_id))
+            await queue.durable()  # for a repeat, this includes what the first request settled
         except Exception as error:
             if not isinstance(error, QuiverError):
                 logger.exception("a settlement failed unexpectedly")

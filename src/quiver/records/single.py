@@ -5,10 +5,11 @@ import struct
 import google_crc32c
 
 from quiver.records.build import build_frame
-from quiver.records.header import ALIGNMENT, COLUMN_KEY, HEADER_BYTES, MAGIC, VERSION, pack_header_fields
+from quiver.records.header import ALIGNMENT, COLUMN_KEY, HEADER_BYTES, MAGIC, NO_PRODUCER, VERSION, pack_header_fields
 
 SINGLE_VALUE_BYTES = 1024
 SINGLE_KEY_BYTES = 256
+NO_IDENTITY = (NO_PRODUCER, -1, -1)
 _MOST_KEPT = 4096
 
 _LENGTH = struct.Struct("<I")
@@ -20,18 +21,22 @@ _arrow_metadata: dict[tuple[int, int], bytes] = {}
 """What Arrow writes in front of the buffers: of one message it depends on the lengths of key and value only."""
 
 
+def is_single(value: bytes, key: bytes | None) -> bool:
+    return len(value) <= SINGLE_VALUE_BYTES and (key is None or len(key) <= SINGLE_KEY_BYTES)
+
+
 def single_frame(
     value: bytes,
     key: bytes | None,
     *,
     timestamp_ms: int,
     priority: int,
-    identity: tuple[int, int],
-    base_sequence: int,
+    identity: tuple[int, int, int],
+    attributes: int = 0,
 ) -> bytes:
-    """A producer's frame of one message with at most SINGLE_VALUE_BYTES and SINGLE_KEY_BYTES.
+    """A frame of one message for which `is_single` holds.
 
-    The identity is the id and the epoch of the producer.
+    The identity is the producer's id, its epoch and the message's sequence number.
     """
     lengths = (_NO_KEY if key is None else len(key), len(value))
     metadata = _arrow_metadata.get(lengths) or _learn(lengths)
@@ -41,8 +46,8 @@ def single_frame(
     parts += (_ENDS.pack(0, lengths[1]), value, _PADDING[-lengths[1] % ALIGNMENT])
     body = b"".join(parts)
     head = pack_header_fields(
-        MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, *identity, base_sequence,
-        timestamp_ms, timestamp_ms, 0, 0, 0 if key is None else COLUMN_KEY,
+        MAGIC, VERSION, priority, 0, 0, 0, 0, 0, len(body), len(body), 1, 0, *identity,
+        timestamp_ms, timestamp_ms, 0, attributes, 0 if key is None else COLUMN_KEY,
     )  # fmt: skip
     crc = google_crc32c.value(head[:4] + head[32:] + body)
     return b"".join((head[:4], _LENGTH.pack(crc), head[8:], body))

@@ -5,13 +5,15 @@ import sys
 import threading
 import traceback
 from collections import deque
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 import msgspec
 
 from quiver.model.times import format_time
 
 MAX_WAITING_LINES = 10_000
+MAX_RECENT_LINES = 1000
+MAX_RECENT_MESSAGE = 2000
 _PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _BREAKS = str.maketrans({"\n": "\\n", "\r": "\\r"})
 
@@ -25,6 +27,29 @@ def start_logging(level: str = "info", format: str = "text", stream: TextIO | No
     return writer
 
 
+class LogLine(NamedTuple):
+    """A log line as the process remembers it; what is too long is cut."""
+
+    time_ms: int
+    level: str
+    logger: str
+    message: str
+    traceback: str
+
+
+def recent_lines() -> list[LogLine]:
+    """The last log lines of this process, oldest first; none where `start_logging` was not called."""
+    writers = [handler for handler in logging.getLogger().handlers if isinstance(handler, LogWriter)]
+    return [line for writer in writers for line in writer.recent.copy()]
+
+
+def _remembered(record: logging.LogRecord) -> LogLine:
+    fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
+    message = (record.getMessage() + fields)[:MAX_RECENT_MESSAGE]
+    trace = _traceback(record)[-MAX_RECENT_MESSAGE:]
+    return LogLine(int(record.created * 1000), record.levelname.lower(), record.name, message, trace)
+
+
 class LogWriter(logging.Handler):
     """Takes records without blocking, in order; when too many wait, it drops and counts them."""
 
@@ -34,6 +59,8 @@ class LogWriter(logging.Handler):
         self._line = json_line if format == "json" else text_line
         self._max_waiting = max_waiting
         self._waiting: deque[logging.LogRecord] = deque()
+        self.recent: deque[LogLine] = deque(maxlen=MAX_RECENT_LINES)
+        """Texts, not records: a record's traceback would keep alive whatever the failed code had in memory."""
         self._dropped = 0
         self._wake = threading.Event()
         self._stopping = False
@@ -79,7 +106,10 @@ class LogWriter(logging.Handler):
 
     def _write_waiting(self) -> None:
         while self._waiting:
-            lines = [self._line(self._waiting.popleft()) for _ in range(min(len(self._waiting), 1000))]
+            records = [self._waiting.popleft() for _ in range(min(len(self._waiting), 1000))]
+            self.recent.extend(map(_remembered, records))
+            lines = list(map(self._line, records))
+            del records
             if dropped := self._dropped:
                 self._dropped -= dropped
                 lines.append(self._line(_notice(f"{dropped} log lines were dropped: the log is read too slowly")))

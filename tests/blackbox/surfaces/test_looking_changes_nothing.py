@@ -41,6 +41,8 @@ ROUTES: dict[str, list[str]] = {
     "/health": [""],
     "/healthz": [""],
     "/livez": [""],
+    "/logs": ["", "?limit=1&level=error"],
+    "/node": [""],
     "/openapi.json": [""],
     "/priority/stats": [""],
     "/readyz": ["", "?verbose=true"],
@@ -78,6 +80,10 @@ CLOCKS = {
     "memory",
     "disk",
     "event_loop_lag",
+    "time",
+    "open_files",
+    "free_bytes",
+    "lines",
 }
 """Parts of answers that tell the time or the state of the machine."""
 
@@ -133,6 +139,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "consume": ["{topic}"],
     "search": ["{topic}", "value is not null"],
     "config": [],
+    "doctor": [],
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),

@@ -25,6 +25,8 @@ async def test_every_route_is_described(client):
         "GET /health",
         "GET /healthz",
         "GET /livez",
+        "GET /logs",
+        "GET /node",
         "GET /readyz",
         "GET /version",
         "GET /stats",

@@ -51,7 +51,7 @@ REQUESTS: list[tuple[m.Message, str]] = [
 ]
 RESPONSES: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
-    (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q"), "996501a16e91a46e6f6e6591a56172726f77030201a171"),
+    (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q", 8), "9a6501a16e91a46e6f6e6591a56172726f77030201a17108"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
     (m.Produced(1 << 40, 5), "9667cf000001000000000005c2c290"),
     (m.Produced(1 << 40, 5, False, True), "9667cf000001000000000005c2c390"),

@@ -8,6 +8,7 @@ import pytest
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
 from quiver.model.priority import Priority
 from quiver.model.settlement import ACK, NACK
+from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Received
 from unit.queues.queue_broker import QueueBroker, numbered, part_of, values
 
@@ -129,6 +130,21 @@ async def test_a_consumer_that_holds_too_much_waits_and_others_go_on(queue: Queu
     assert not greedy.done()
     await queue.broker.queues.settle([part_of(held[0], ACK, runs=[(held[0].run.start, held[0].run.start + 1)])])
     assert len(values(await within(greedy))) == 1
+
+
+async def test_an_ack_makes_room_before_it_is_on_disk(
+    queue: QueueBroker, waiters: Waiters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await queue.broker.alter_topic("jobs", {"max_unacked": 1})
+    await queue.publish("jobs", *numbered(2))
+    held, waiting = await queue.receive("jobs"), await waiters.add()
+    synced = asyncio.Event()
+    monkeypatch.setattr(PartitionQueue, "durable", lambda _: synced.wait())
+    acking = asyncio.create_task(queue.settle(held))
+    assert values(await within(waiting)) == [b"m1"]
+    assert not acking.done()
+    synced.set()
+    assert not (await acking)[0].refused
 
 
 async def test_the_limit_holds_after_a_restart_and_ends_with_the_lease(queue: QueueBroker) -> None:

@@ -8,7 +8,8 @@ from quiver.model.limits import Limits
 from quiver.records import single
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
-from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, single_frame
+from quiver.records.header import CONTROL, TRANSACTIONAL
+from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, is_single, single_frame
 
 
 @given(
@@ -17,9 +18,15 @@ from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, single_f
     timestamp_ms=st.integers(0, 253_402_300_799_999),
     priority=st.integers(0, 4),
     producer=st.tuples(st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1), st.integers(-1, 2**31 - 1)),
+    is_marker=st.booleans(),
 )
 def test_it_is_what_build_frame_makes(
-    value: bytes, key: bytes | None, timestamp_ms: int, priority: int, producer: tuple[int, int, int]
+    value: bytes,
+    key: bytes | None,
+    timestamp_ms: int,
+    priority: int,
+    producer: tuple[int, int, int],
+    is_marker: bool,
 ) -> None:
     options = {"producer_id": producer[0], "producer_epoch": producer[1], "base_sequence": producer[2]}
     built = build_frame(
@@ -27,16 +34,23 @@ def test_it_is_what_build_frame_makes(
         keys=None if key is None else [key],
         timestamp_ms=timestamp_ms,
         priority=priority,
+        transactional=is_marker,
+        control=is_marker,
         **options,  # type: ignore[arg-type]
     )
-    identity, sequence = producer[:2], producer[2]
+    assert is_single(value, key)
     assert built == single_frame(
-        value, key, timestamp_ms=timestamp_ms, priority=priority, identity=identity, base_sequence=sequence
+        value,
+        key,
+        timestamp_ms=timestamp_ms,
+        priority=priority,
+        identity=producer,
+        attributes=TRANSACTIONAL | CONTROL if is_marker else 0,
     )
 
 
 def test_the_broker_takes_it() -> None:
-    frame = single_frame(b"value", b"key", timestamp_ms=5, priority=1, identity=(7, 0), base_sequence=3)
+    frame = single_frame(b"value", b"key", timestamp_ms=5, priority=1, identity=(7, 0, 3))
     header = check_frame(frame, Limits())
     assert (header.record_count, header.producer_id, header.base_sequence, header.priority) == (1, 7, 3, 1)
 
@@ -45,5 +59,5 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single, "_MOST_KEPT", 3)
     monkeypatch.setattr(single, "_arrow_metadata", {})
     for length in range(10):
-        single_frame(bytes(length), None, timestamp_ms=0, priority=2, identity=(1, 0), base_sequence=0)
+        single_frame(bytes(length), None, timestamp_ms=0, priority=2, identity=(1, 0, 0))
         assert len(single._arrow_metadata) <= 3

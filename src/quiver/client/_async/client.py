@@ -26,6 +26,7 @@ from quiver.client._async.transaction.transactional import AsyncTransactional
 from quiver.client._async.work.work import AsyncWork
 from quiver.client._async.work.worker_pool import AsyncWorkerPool
 from quiver.client._backend_async import Lock
+from quiver.client.connection.address import http_url
 from quiver.client.produce.options import (
     TRANSACTION_BATCH_BYTES,
     ProducerConfig,
@@ -96,6 +97,11 @@ class AsyncClient:
     def address(self) -> str:
         """The addresses of the broker."""
         return self._connection.address
+
+    async def http_url(self) -> str | None:
+        """The broker's HTTP interface, such as http://localhost:7480; None for an embedded broker, which has none."""
+        connection = await self._connection.connection()
+        return http_url(connection.address, connection.welcome.http_port)
 
     async def connect(self, timeout: Duration | None = None) -> "AsyncClient":
         """Connects if necessary, and checks that the broker responds. Raises ConnectionLost if it does not within

@@ -27,6 +27,7 @@ from quiver.client._sync.transaction.transaction import Transaction
 from quiver.client._sync.transaction.transactional import Transactional
 from quiver.client._sync.work.work import Work
 from quiver.client._sync.work.worker_pool import WorkerPool
+from quiver.client.connection.address import http_url
 from quiver.client.produce.options import (
     TRANSACTION_BATCH_BYTES,
     ProducerConfig,
@@ -97,6 +98,11 @@ class Client:
     def address(self) -> str:
         """The addresses of the broker."""
         return self._connection.address
+
+    def http_url(self) -> str | None:
+        """The broker's HTTP interface, such as http://localhost:7480; None for an embedded broker, which has none."""
+        connection = self._connection.connection()
+        return http_url(connection.address, connection.welcome.http_port)
 
     def connect(self, timeout: Duration | None = None) -> "Client":
         """Connects if necessary, and checks that the broker responds. Raises ConnectionLost if it does not within

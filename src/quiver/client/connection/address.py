@@ -54,3 +54,8 @@ def _split(text: str) -> tuple[str, str]:
     if not colon:
         return text, str(DEFAULT_PORT)
     return ("", "") if ":" in host else (host, port)
+
+
+def http_url(native_address: str, http_port: int) -> str | None:
+    """The HTTP port of the broker that was reached at a native address; None if it has none."""
+    return f"http://{parse_address(native_address)._replace(port=http_port)}" if http_port else None

@@ -1,5 +1,7 @@
 """What a node says about itself."""
 
+from typing import Any
+
 import msgspec
 
 
@@ -9,3 +11,5 @@ class NodeInfo(msgspec.Struct, frozen=True, kw_only=True):
     build_time: str = "unknown"
     started: int = 0
     """Epoch milliseconds."""
+    settings: dict[str, Any] = {}
+    """The configuration in force, by the names that users write; secrets are masked."""

@@ -22,9 +22,16 @@ class NativeCounts(msgspec.Struct):
     bytes_sent: int = 0
 
 
+class OtherPorts(msgspec.Struct):
+    """Where else the broker listens, for clients that ask by the native port; known once those ports are bound."""
+
+    http: int = 0
+
+
 class NativeContext(NamedTuple):
     broker: Broker
     settings: NativeSettings
     counts: NativeCounts
     budget: MemoryBudget
     """The memory that requests and responses of all connections may take together."""
+    ports: OtherPorts

@@ -7,7 +7,7 @@ import socket
 
 from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
-from quiver.gateways.native.context import NativeContext, NativeCounts
+from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts
 from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.protocol.failure import failure_of
@@ -42,7 +42,9 @@ class NativeGateway:
         self.host, self.port = host, port
         self.counts = NativeCounts()
         self._settings, self._network = settings, network
-        self._context = NativeContext(broker, settings, self.counts, budget or MemoryBudget(DEFAULT_BYTES))
+        self.other_ports = OtherPorts()
+        budget = budget or MemoryBudget(DEFAULT_BYTES)
+        self._context = NativeContext(broker, settings, self.counts, budget, self.other_ports)
         self._listeners: list[socket.socket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None

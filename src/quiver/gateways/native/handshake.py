@@ -7,7 +7,7 @@ from quiver.protocol.messages import CODECS, ENCODINGS, PROTOCOL_VERSION, Hello,
 SOFTWARE = "quiver"
 
 
-def welcome(hello: Hello, node_id: str, limits: Limits) -> Welcome:
+def welcome(hello: Hello, node_id: str, limits: Limits, http_port: int) -> Welcome:
     """The response to a client's Hello; UnsupportedVersion when the two cannot understand each other."""
     if PROTOCOL_VERSION not in hello.versions:
         raise UnsupportedVersion(
@@ -26,4 +26,5 @@ def welcome(hello: Hello, node_id: str, limits: Limits) -> Welcome:
         limits.frame_bytes,
         limits.message_bytes,
         SOFTWARE,
+        http_port,
     )

@@ -42,6 +42,7 @@ class Session:
         on_done: Callable[[], None],
     ) -> None:
         self._broker, self._settings, self._counts = context.broker, context.settings, context.counts
+        self._ports = context.ports
         self._peer, self._outbox, self._holding = peer, outbox, holding
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
@@ -124,7 +125,7 @@ class Session:
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
             raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
-        self._response(correlation, welcome(request, self._broker.node_id, self._broker.limits))
+        self._response(correlation, welcome(request, self._broker.node_id, self._broker.limits, self._ports.http))
         self.greeted = True
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:

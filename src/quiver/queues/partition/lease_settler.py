@@ -45,7 +45,7 @@ class LeaseSettler:
         self._randomness = randomness
 
     async def settle(self, request: SettleRequest, settings: QueueSettings) -> Settlement:
-        """What is not refused is done and on disk; dead letters are on their way."""
+        """In memory: it is on disk after the next `durable` of the journal. Dead letters are on their way."""
         group, runs = self._journal.groups.get(request.group_id), request.runs
         if group is None:
             return Settlement([Refused(start, end, self._lost(start, end)) for start, end in runs])
@@ -59,7 +59,6 @@ class LeaseSettler:
         settlement = parts[0] if len(parts) == 1 else _joined(parts)
         if request.is_repeat and settlement.refused:
             settlement = settlement._replace(refused=await self._compared(group, settlement.refused))
-        await self._journal.durable()  # that of the first time too
         return settlement
 
     async def _compared(self, group: QueueGroup, refused: Sequence[Refused]) -> list[Refused]:

@@ -14,7 +14,11 @@ class Consumer(NamedTuple):
 
 
 class Consumers:
-    """What is noted is never below the truth: the partitions that have changed are asked when it matters."""
+    """What is noted is not below the truth: the partitions that have changed are asked when it matters.
+
+    Acks count before they are on disk. One that is undone leaves its consumer with more than it may hold, until it
+    settles something in that partition again.
+    """
 
     def __init__(self, held_in: Callable[[int], Mapping[str, int]], now_ms: int) -> None:
         self._held_in = held_in

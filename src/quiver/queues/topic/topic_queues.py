@@ -96,13 +96,17 @@ class TopicQueue:
         if self._calls:
             self._wake()
 
+    def may_hold_more(self, number: int) -> None:
+        """A consumer holds less in the partition, so it may get others."""
+        self.consumers.changed.add(number)
+        if self._is_full:
+            self._wake()
+
     def settled(self, number: int, *, frees: bool) -> None:
         """Consumers may hold less in the partition; with `frees`, some of it may be available to others."""
-        self.consumers.changed.add(number)
+        self.may_hold_more(number)
         if frees or self._ordering == "key":
             self.has_news(number)
-        elif self._is_full:
-            self._wake()
 
     def rewound(self, number: int) -> None:
         """The group begins elsewhere in the partition."""
@@ -301,6 +305,12 @@ class TopicQueues:
 
     def of_topic(self, topic_id: int) -> list[TopicQueue]:
         return [queue for (id, _), queue in self._known.items() if id == topic_id]
+
+    def may_hold_more(self, queue: PartitionQueue, group_id: int) -> None:
+        """A consumer has acked messages. The acks need not be on disk: other messages may be delivered to it."""
+        found = self._known.get((queue.place.topic_id, group_id))
+        if found is not None:
+            found.may_hold_more(queue.place.partition)
 
     def settled(self, queue: PartitionQueue, group_id: int, *, frees: bool) -> None:
         """Consumers have settled messages; with `frees`, some of these are available to others."""

@@ -1,8 +1,9 @@
 """Many seeds, spread over the cores, until one fails."""
 
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 
 from quiver.testing.simulation.scenario import Report, Scenario
 
@@ -26,12 +27,11 @@ def run_many(
 ) -> Report | None:
     """The report of a seed that fails, as soon as there is one; None when all pass."""
     begun = time.monotonic()
-    with ProcessPoolExecutor(processes, max_tasks_per_child=_RUNS_PER_PROCESS) as pool:
-        runs = [pool.submit(run, seed, seconds, twice) for seed in seeds]
-        for count, done in enumerate(as_completed(runs), 1):
-            report = done.result()
+    # Not a ProcessPoolExecutor: with `max_tasks_per_child` it may end up without processes, and waits for ever.
+    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=_RUNS_PER_PROCESS) as pool:
+        one = partial(run, seconds=seconds, twice=twice)
+        for count, report in enumerate(pool.imap_unordered(one, seeds), 1):
             if report.violations:
-                pool.shutdown(wait=False, cancel_futures=True)
                 return report
             if count % _TOLD_EVERY == 0:
                 tell(f"{count} of {len(seeds)} seeds pass ({time.monotonic() - begun:.0f} s)")

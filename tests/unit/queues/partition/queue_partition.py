@@ -192,7 +192,9 @@ class QueuePartition:
         request = SettleRequest(
             1, 0, run.group_id, run.lease_id, action, list(runs or [(run.start, run.end)]), **options
         )
-        return await self.partition_queue.settler.settle(request, self.settings)
+        settlement = await self.partition_queue.settler.settle(request, self.settings)
+        await self.partition_queue.durable()
+        return settlement
 
     async def wait(self, milliseconds: int) -> None:
         self.clock.ms += milliseconds

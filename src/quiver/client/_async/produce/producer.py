@@ -29,7 +29,7 @@ from quiver.client.produce.rows import Rows
 from quiver.model.errors import BufferFull, Closed, MessageTooLarge, PartitionNotFound, QuiverError, RequestTimeout
 from quiver.model.times import Duration, wait_seconds
 from quiver.protocol.messages import TopicInfo
-from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES
+from quiver.records.single import is_single
 
 _logger = logging.getLogger(__name__)
 _GIVE_UP_SECONDS = 5.0
@@ -217,7 +217,7 @@ class AsyncProducer:
     async def _send_single(self, value: Any, key: Any) -> Batch | None:
         """Sends a message by itself; None when that is not possible now, or not with this message."""
         content, word = value_bytes(value), key_bytes(key)
-        if content is None or len(content) > SINGLE_VALUE_BYTES or (word and len(word) > SINGLE_KEY_BYTES):
+        if content is None or not is_single(content, word):
             return None
         return await self._sender.send_single(content, word)
 

@@ -123,8 +123,7 @@ class Batch:
             key,
             timestamp_ms=now_ms,
             priority=self.route.priority,
-            identity=identity,
-            base_sequence=self.sequence,
+            identity=(*identity, self.sequence),
         )
 
     def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:

@@ -15,6 +15,7 @@ from quiver.gateways.http.routes.messages.read import read_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
+from quiver.gateways.http.routes.node.process import process_routes
 from quiver.gateways.http.routes.queues.depth import queue_routes
 from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
@@ -51,6 +52,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         search_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
+        process_routes(broker, node, readiness.data_dir),
     )
     return DocumentRoutes(routes, node.version).routes
 

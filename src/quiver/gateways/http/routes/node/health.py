@@ -68,7 +68,7 @@ class Readiness:
         self._broker = broker
         self._lag = lag
         self._files = files
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._min_free_bytes = min_free_bytes
         self.stopping = False
 
@@ -91,9 +91,9 @@ class Readiness:
         return CheckResponse("pass" if good else "fail", message, latency)
 
     async def _disk(self) -> Verdict:
-        if self._data_dir is None:
+        if self.data_dir is None:
             return True, "not watched here; the storage check covers it"
-        free = await asyncio.to_thread(self._files.free_bytes, self._data_dir)
+        free = await asyncio.to_thread(self._files.free_bytes, self.data_dir)
         return free >= self._min_free_bytes, f"{free // MIB} MiB free, {self._min_free_bytes // MIB} needed"
 
     async def _storage(self) -> Verdict:

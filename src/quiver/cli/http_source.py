@@ -1,0 +1,88 @@
+"""The broker's HTTP interface, for commands that show what is only there: health, the process, rates, metrics."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from urllib.parse import urlsplit
+
+import typer
+
+from quiver.model.errors import ConnectionLost, InvalidRequest
+
+if TYPE_CHECKING:
+    from quiver.client import Client
+
+HTTP_VARIABLE = "QUIVER_HTTP"
+_SECONDS = 30.0
+_DEFAULT_PORT = 7480
+
+HttpOption = Annotated[
+    str | None,
+    typer.Option(
+        "--http",
+        envvar=HTTP_VARIABLE,
+        metavar="URL",
+        help="The broker's HTTP port, such as http://broker:7480, where it differs from what the native port says.",
+    ),
+]
+
+
+class HttpResponse(NamedTuple):
+    status: int
+    body: bytes
+
+    def document(self) -> Any:
+        return json.loads(self.body)
+
+
+class HttpSource:
+    """GET requests to one broker. Raises ConnectionLost when it does not respond."""
+
+    def __init__(self, url: str, *, timeout: float = _SECONDS) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        try:
+            port = parts.port or _DEFAULT_PORT
+        except ValueError:
+            port = 0
+        if parts.scheme != "http" or not parts.hostname or not port:
+            raise InvalidRequest(
+                problem=f"{url!r} is not the URL of a broker, such as http://localhost:{_DEFAULT_PORT}"
+            )
+        self._host, self._port, self._timeout = parts.hostname, port, timeout
+        self.url = f"http://{parts.netloc}"
+
+    def get(self, path: str, *, accept: str = "application/json") -> HttpResponse:
+        with self._request(path, accept) as response:
+            return HttpResponse(response.status, response.read())
+
+    def lines(self, path: str) -> Iterator[bytes]:
+        """The lines of a response as they come, until the broker ends it."""
+        with self._request(path, "application/x-ndjson") as response:
+            if response.status != http.client.OK:
+                raise InvalidRequest(problem=f"{self.url}{path} responded {response.status}")
+            yield from response
+
+    @contextmanager
+    def _request(self, path: str, accept: str) -> Iterator[http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        try:
+            connection.request("GET", path, headers={"accept": accept})
+            with connection.getresponse() as response:
+                yield response
+        except (OSError, http.client.HTTPException) as error:
+            problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            raise ConnectionLost(address=self.url, problem=problem) from None
+        finally:
+            connection.close()
+
+
+def http_source(q: "Client", given: str | None) -> HttpSource:
+    """The HTTP port of the broker that a client is connected to, or the one that the user named."""
+    url = given or q.http_url()
+    if url is None:
+        raise InvalidRequest(
+            problem=f"the broker at {q.address} has no HTTP port, or is just starting; name it: --http URL"
+        )
+    return HttpSource(url)
