@@ -174,7 +174,7 @@ async def test_sdk_async(shared_broker: BrokerProcess, topic: str) -> None:
     async with quiver.connect_async(shared_broker.address) as q:
         search = q.search(topic, 'headers.source == "web" and value.n > 56', limit=2)
         assert sorted([message.json()["n"] async for message in search]) == [57, 59]
-        assert search.progress.stopped_by == "limit"
+        assert search.progress.state == "done"
 
 
 def test_commands(cli: Cli, topic: str) -> None:
