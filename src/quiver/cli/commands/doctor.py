@@ -8,7 +8,7 @@ import typer
 
 from quiver.cli.connection import ADDRESS_VARIABLE
 from quiver.cli.doctor.finding import Finding, Verdict, worst
-from quiver.cli.formats.output import Output, OutputOption, show_document, shown
+from quiver.cli.formats.output import Output, OutputOption, human_bytes, show_document, shown
 from quiver.cli.http_source import HttpOption
 from quiver.cli.lazy_group import command_app
 
@@ -31,6 +31,10 @@ def doctor(
     ] = None,
     config: Annotated[str | None, typer.Option(metavar="FILE", help="A configuration file to check as well.")] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Warnings also make the exit status 3.")] = False,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.tar.gz", help="Also write what somebody needs to help you, without messages."),
+    ] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Check a broker, its data directory and its configuration, and say what to do.
@@ -47,6 +51,12 @@ def doctor(
             print(line)
     else:
         show_document({"verdict": verdict, "findings": findings}, output)
+    if bundle is not None:
+        from quiver.cli.doctor.bundle import write_bundle
+
+        written = write_bundle(bundle, examination, findings)
+        about = f"{written.path} has {written.entries} files, {human_bytes(written.size_bytes)}"
+        typer.echo(f"quiver: {about}; look through it before you send it", err=True)
     if verdict is Verdict.PROBLEM or (strict and verdict is Verdict.WARNING):
         raise typer.Exit(WRONG_STATUS)
 

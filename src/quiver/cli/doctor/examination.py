@@ -30,10 +30,12 @@ class Examination:
 
     def __init__(self, subject: Subject, clock: Clock | None = None) -> None:
         self._subject = subject
-        self._clock = clock or SystemClock()
+        self.clock = clock or SystemClock()
         self.broker: BrokerLook | None = None
         self.directory: DirectoryLook | None = None
         self.loaded: LoadedConfig | None = None
+        self.address = ""
+        """Of the broker."""
 
     def findings(self) -> Iterator[Finding]:
         yield from self._configuration()
@@ -57,16 +59,17 @@ class Examination:
         if self._subject.data_dir is None:
             return
         min_free_bytes = 0 if self.loaded is None else self.loaded.config.min_free_bytes
-        self.directory = DirectoryLook(self._subject.data_dir, self._clock, min_free_bytes)
+        self.directory = DirectoryLook(self._subject.data_dir, self.clock, min_free_bytes)
         yield from self.directory.findings()
 
     def _broker(self) -> Iterator[Finding]:
         address = self._subject.address or self._address_in_directory()
         if address is None:
             return
+        self.address = address
         try:
             with connect(address) as q:
-                look = BrokerLook(q, self._clock, self._subject.http)
+                look = BrokerLook(q, self.clock, self._subject.http)
                 self.broker = look
                 yield from look.findings()
         except QuiverError as error:
