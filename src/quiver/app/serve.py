@@ -113,6 +113,9 @@ class Server:
             node=self._node_info(build_info()),
             budget=budget,
         )
+        sampler = self._running.broker.sampler
+        sampler.gateways += [self._native.served, self._http.served]
+        sampler.start()
         await _bind("http_port", config.http_port, self._http.start)
         self._native.other_ports.http = self._http.port
 

@@ -14,6 +14,8 @@ from quiver.groups.service import Groups
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published, PublishFuture
+from quiver.metrics.backlog import BacklogCounter
+from quiver.metrics.sampler import Sampler
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -107,6 +109,10 @@ class Broker:
             topics=self._topics,
         )
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
+        backlog = BacklogCounter(
+            self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+        )
+        self.sampler = Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -155,6 +161,7 @@ class Broker:
                 self.groups.task,
                 self.streams.task,
                 self.transactions.task,
+                *self.sampler.tasks,
             ],
         )
 
@@ -185,6 +192,7 @@ class Broker:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
         await self.searches.stop()
+        await self.sampler.stop()
         await self._topics.stop()
         await self._compactions.stop()
         await self._maintenance.stop()

@@ -1,6 +1,7 @@
 """Dead letters: list, redrive, purge."""
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
@@ -8,8 +9,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from quiver.dead_letters.search import DeadLetterPartition, Search, dead_letter_size, find_dead_letters
-from quiver.model.dead_letter import SUFFIX, DeadLetter, DeadLetterCursor, DeadLetterId, dead_letter_topic
-from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.dead_letter import (
+    SUFFIX,
+    DeadLetter,
+    DeadLetterCursor,
+    DeadLetterId,
+    dead_letter_topic,
+    is_dead_letter_topic,
+)
+from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.limits import MIB, PAGE_BYTES
 from quiver.model.names import check_name
 from quiver.model.topic import Topic
@@ -19,6 +27,7 @@ from quiver.queues.service import Queues
 from quiver.queues.state.port import Run, Settlement
 from quiver.structures.murmur2 import partition_for
 from quiver.structures.offset_ranges import ranges_of
+from quiver.system.pace import paced
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -110,6 +119,14 @@ class DeadLetters:
     ) -> DeadLettersTaken:
         """Removes dead letters permanently."""
         return await self._take(self._dead_letter_topic(topic), search, limit, None, dry_run=dry_run)
+
+    async def total(self) -> int:
+        """Of all topics. What was deleted meanwhile or cannot be read counts as nothing."""
+        total = 0
+        async for topic in paced([topic for topic in self._metadata.topics() if is_dead_letter_topic(topic.name)]):
+            with contextlib.suppress(QuiverError):
+                total += await _total(self._sources(topic))
+        return total
 
     async def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
         """A page of offsets that were redriven or purged, from `start` on; empty for a topic without dead letters."""

@@ -139,8 +139,9 @@ class MemoryFrames:
         self.last_epoch = plan.epoch
         self.end_offset = self.frames_end = plan.end_offset
 
-    def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> list[bytes] | None:
-        """Whole frames from the one with `offset`, or the first after it; None if there is none."""
+    def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> tuple[list[bytes], int] | None:
+        """Whole frames from the one with `offset`, or the first after it, and the offset after them; None if there is
+        none."""
         end = self.end_offset if end_offset is None else min(end_offset, self.end_offset)
         if not self.start_offset <= offset <= self.end_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)
@@ -155,7 +156,7 @@ class MemoryFrames:
                 if size > max_bytes and index > first:
                     stop = index
                     break
-            return segment.frames[first:stop]
+            return segment.frames[first:stop], segment.ends[stop - 1]
         return None
 
     @property

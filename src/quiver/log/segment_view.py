@@ -38,6 +38,8 @@ class Extent(NamedTuple):
     fd: int
     position: int
     length: int
+    end_offset: int
+    """After the last frame that is whole, as far as that is known without a search."""
 
 
 class SegmentView:
@@ -100,7 +102,9 @@ class SegmentView:
             header = frames.header_at(position)
             if header is None or header.base_offset != offset:
                 return None
-            return Extent(segment.file, self.open_files.pin(segment.file), position, end_position - position)
+            size = end_position - position
+            end_offset = tail.end_offset if end_offset is None else min(end_offset, tail.end_offset)
+            return Extent(segment.file, self.open_files.pin(segment.file), position, size, end_offset)
 
     def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> Extent | None:
         """Bytes from the frame that holds an offset, or the first after it; None when there is none below the end."""
@@ -121,7 +125,8 @@ class SegmentView:
             if found.header.base_offset >= end:
                 return None
             limit = self._limit(segment, end, next_base, tail)
-            return self._extent(segment, found, limit, max_bytes)
+            end = end if next_base is None else min(end, next_base)
+            return self._extent(segment, found, (limit, end), max_bytes)
         return None
 
     def offset_for_time(self, time_ms: int) -> int:
@@ -203,29 +208,33 @@ class SegmentView:
         )
         return found.position if found else segment.size
 
-    def _extent(self, segment: Segment, found: FoundFrame, limit: int, max_bytes: int) -> Extent:
+    def _extent(self, segment: Segment, found: FoundFrame, stop: tuple[int, int], max_bytes: int) -> Extent:
+        """From a frame to a position and an offset, or as far as `max_bytes` go."""
         position = found.position
+        limit, end_offset = stop
         for damage in self.damage:
             if damage.segment_base == segment.base_offset and position < damage.position:
-                limit = min(limit, damage.position)
+                limit, end_offset = min((limit, end_offset), (damage.position, damage.first_offset))
         length = limit - position
         if length > max_bytes:
-            length = self._aligned_length(segment, found, position + max_bytes) or max(
-                found.header.frame_bytes, min(length, max_bytes)
+            length, end_offset = self._aligned_length(segment, found, position + max_bytes) or (
+                max(found.header.frame_bytes, min(length, max_bytes)),
+                found.header.next_offset,
             )
         fd = self.open_files.pin(segment.file)
-        return Extent(segment.file, fd, position, length)
+        return Extent(segment.file, fd, position, length, end_offset)
 
-    def _aligned_length(self, segment: Segment, found: FoundFrame, stop: int) -> int:
-        """The last frame boundary below a position that is in the index; 0 if there is none."""
+    def _aligned_length(self, segment: Segment, found: FoundFrame, stop: int) -> tuple[int, int] | None:
+        """To the last frame boundary below a position that is in the index, and the offset there; None if there is
+        none."""
         try:
             entry = segment.index.last_where(lambda entry: entry.position <= stop)
         except DamagedIndex:
-            return 0
+            return None
         if entry is None or entry.position <= found.position:
-            return 0
+            return None
         self.remember(entry.offset, segment, entry.position)
-        return entry.position - found.position
+        return entry.position - found.position, entry.offset
 
 
 def out_of_range(log_id: str, offset: int, earliest: int, latest: int) -> OffsetOutOfRange:

@@ -89,6 +89,8 @@ class Browse:
             position = found.next_offset
             if found.is_last:
                 break
+        partition.traffic.browsed_messages += len(messages)
+        partition.traffic.browsed_bytes += size
         return MessagePage(messages, position, expired_count)
 
 

@@ -10,6 +10,7 @@ from quiver.model.limits import Limits
 from quiver.model.position import Position
 from quiver.partition.committed_view import CommittedView
 from quiver.partition.partition import Partition
+from quiver.partition.traffic import Traffic
 from quiver.storage.port import FrameSlice
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, Turnstile
@@ -40,6 +41,8 @@ class FetchedSlice(NamedTuple):
     ttl_ms: int | None = None
     removed_count: int | None = None
     """If the offset is below the start of the log: how many messages were removed."""
+    traffic: Traffic | None = None
+    """Where a slice is counted when it is sent."""
 
 
 class _Wanted(NamedTuple):
@@ -101,6 +104,13 @@ def _release(answer: Sequence[FetchedSlice]) -> None:
             fetched.slice.release()
 
 
+def _count(answer: Sequence[FetchedSlice]) -> None:
+    for fetched in answer:
+        if fetched.slice is not None and fetched.traffic is not None:
+            fetched.traffic.fetched_messages += max(0, fetched.slice.end_offset - fetched.part.offset)
+            fetched.traffic.fetched_bytes += fetched.slice.length
+
+
 class Fetch:
     def __init__(self, partitions: Partitions, *, clock: Clock, limits: Limits) -> None:
         self._partitions = partitions
@@ -124,15 +134,16 @@ class Fetch:
         wanted = _Wanted(min_bytes, min(max_bytes, self._limits.fetch_bytes), read_committed)
         deadline = self._clock.monotonic() + max_wait_ms / 1000
         answer = await self._read(parts, wanted)
-        if max_wait_ms <= 0 or wanted.is_met_by(answer):
-            return answer
-        _release(answer)
-        news = _News()
-        try:
-            self._watch(answer, news)
-            return await self._read_when_more(answer, wanted, deadline, news)
-        finally:
-            news.stop()
+        if max_wait_ms > 0 and not wanted.is_met_by(answer):
+            _release(answer)
+            news = _News()
+            try:
+                self._watch(answer, news)
+                answer = await self._read_when_more(answer, wanted, deadline, news)
+            finally:
+                news.stop()
+        _count(answer)
+        return answer
 
     async def _read_when_more(
         self, answer: list[FetchedSlice], wanted: "_Wanted", deadline: float, news: "_News"
@@ -253,6 +264,7 @@ class Fetch:
             epoch=partition.leader_epoch,
             aborted=tuple((each.producer_id, each.first_offset) for each in aborted),
             ttl_ms=partition.ttl_ms,
+            traffic=partition.traffic,
         )
 
 

@@ -26,6 +26,11 @@ class TopicPartition(NamedTuple):
     partition: int
 
 
+def is_internal(topic: str) -> bool:
+    """Whether a topic is the broker's own, such as __traces: listings for people leave it out."""
+    return topic.startswith("__")
+
+
 def sole_leader_epoch(start: StartEpoch) -> LeaderEpoch:
     """The leader epoch of every unit when one process has the data directory to itself: it leads them all since its
     start."""

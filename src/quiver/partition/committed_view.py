@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
+from quiver.partition.traffic import Traffic
 from quiver.partition.transactions import AbortedTransaction, TransactionTable
-from quiver.records.header import FrameHeader, StampedFrame
+from quiver.records.header import CONTROL, HEADER_BYTES, FrameHeader, StampedFrame
 from quiver.records.read import split_frames
 from quiver.storage.port import Log
 from quiver.structures.ordered_set import OrderedSet
@@ -21,6 +22,7 @@ class CommittedView:
 
     def __init__(self, name: str, log: Log, transactions: TransactionTable, config: TopicConfig) -> None:
         self._name = name
+        self.traffic = Traffic()
         self._log = log
         self._transactions = transactions
         self._config = config
@@ -42,9 +44,13 @@ class CommittedView:
 
     def advance(self, frames: Sequence[StampedFrame]) -> None:
         """The frames are written: readers see them from now on."""
-        newest = self.newest
+        newest, traffic = self.newest, self.traffic
         for header, _, _ in frames:
             newest[header.priority] = header.base_offset + header.last_offset_delta + 1
+            if not header.attributes & CONTROL:
+                traffic.published_messages += header.record_count
+                traffic.published_bytes += header.length + HEADER_BYTES
+                traffic.published_frames += 1
         self.high_watermark = self._log.readable_offset
 
     @property

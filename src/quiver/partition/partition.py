@@ -89,6 +89,7 @@ class Partition:
         self._message_batch_bytes = settings.message_batch_bytes
         transactions = TransactionTable()
         committed = self.committed = CommittedView(name, log, transactions, config)
+        self.traffic = committed.traffic
         message_ids = MessageIds(
             config.dedup_window_ms,
             settled_below=lambda: committed.high_watermark,
@@ -350,14 +351,23 @@ class Partition:
         """The frames are written: readers see them from now on. There is no await, so nobody sees half of this."""
         self.committed.advance(assigned.frames)
         for pending, appended in assigned.outcomes:
-            if appended.duplicates:
-                self.saved_state.note_left_out()
+            if appended.duplicate or appended.duplicates:
+                self._note_duplicates(pending, appended)
             answer(pending, appended)
         if assigned.id_changes:
             self.tables.message_ids.written()
         if assigned.frames:
             self.committed.wake_watchers()
             self.saved_state.note_written(assigned.frames)
+
+    def _note_duplicates(self, pending: Pending, appended: Appended) -> None:
+        if appended.duplicates:
+            self.saved_state.note_left_out()
+            self.traffic.duplicates += len(appended.duplicates)
+        elif isinstance(pending, PendingFrame):
+            self.traffic.duplicates += pending.header.record_count
+        elif not isinstance(pending, PendingMarker):
+            self.traffic.duplicates += 1
 
     def _fail(self, error: Exception, assigned: Assigned) -> None:
         """The log could not write the frames."""

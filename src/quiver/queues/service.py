@@ -143,6 +143,10 @@ class Queues:
         """Those that are open, by partition."""
         return self._partition_queues.of(topic_id)
 
+    def all_partition_queues(self) -> list[PartitionQueue]:
+        """Those that are open."""
+        return self._partition_queues.all()
+
     async def expire_due(self) -> None:
         """Ends expired leases and makes due retries available now, not only at the next turn of maintenance."""
         await self._maintenance.expire_due()

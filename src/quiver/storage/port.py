@@ -80,6 +80,8 @@ class FrameSlice(Protocol):
     """
 
     length: int
+    end_offset: int
+    """After the last whole frame, as far as that is known without a search: for counting."""
 
     @property
     def file(self) -> tuple[int, int] | None:

@@ -1,6 +1,6 @@
 """Groups of both kinds for people and tools: list, describe, change, delete."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from quiver.groups.service import Groups
@@ -97,6 +97,17 @@ class GroupAdmin:
             await self._lag.of(name),
             group.settings.settings() | ({"ordering": group.ordering} if group.kind == "queue" else {}),
         )
+
+    async def counts(self, topic_ids: Collection[int]) -> dict[int, int]:
+        """How many groups read each of the topics, or have read it."""
+        counts = {topic_id: len(self._queues.depths.groups_of(topic_id)) for topic_id in topic_ids}
+        async for group in paced(list(self._groups.groups().values())):
+            if group.kind == "stream":
+                state = self._streams.group(group.name)
+                owned = (place for member in state.membership.members.values() for place in member.owned)
+                for topic_id in {place.topic_id for place in (*state.offsets, *owned)} & counts.keys():
+                    counts[topic_id] += 1
+        return counts
 
     async def membership(self, name: str) -> Membership:
         """The members of a stream group and its rebalances, read-only; a queue group has none."""

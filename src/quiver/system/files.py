@@ -93,6 +93,11 @@ class Files:
         stat = os.statvfs(path)
         return stat.f_bavail * stat.f_frsize
 
+    def total_bytes(self, path: Path) -> int:
+        """Of the file system that a path is on."""
+        stat = os.statvfs(path)
+        return stat.f_blocks * stat.f_frsize
+
     def read_file(self, path: Path) -> bytes:
         return path.read_bytes()
 

@@ -70,6 +70,9 @@ class Partitions:
     def all(self) -> list[Partition]:
         return [partition for partitions in self._by_topic.values() for partition in partitions]
 
+    def by_topic(self) -> list[tuple[TopicId, list[Partition]]]:
+        return list(self._by_topic.items())
+
     def places(self) -> list[tuple[int, int, Partition]]:
         """All of them, with topic id and number."""
         return [(id, number, found) for id, all in self._by_topic.items() for number, found in enumerate(all)]

@@ -7,10 +7,15 @@ from typing import Any
 LEASING = {"/groups/{group}/poll"}
 """A GET that does something: it leases messages to a member, and is documented to."""
 
+ENDLESS = {"/overview/stream"}
+"""Streams that go on until the client leaves."""
+
 
 def get_routes(document: Mapping[str, Any]) -> list[str]:
     """The templates of all routes that only look."""
-    return sorted(path for path, verbs in document["paths"].items() if "get" in verbs and path not in LEASING)
+    return sorted(
+        path for path, verbs in document["paths"].items() if "get" in verbs and path not in LEASING | ENDLESS
+    )
 
 
 def names_in(template: str) -> list[str]:

@@ -44,7 +44,10 @@ class Wire:
         try:
             self._connection.request(method, path, body, headers)
             answer = self._connection.getresponse()
-            answer.read()
+            if answer.headers["Content-Type"] == "application/x-ndjson":  # has no end
+                self._connection.close()
+            else:
+                answer.read()
         except (http.client.HTTPException, ConnectionError):
             self._connection = self._connect()
             return 0

@@ -30,6 +30,8 @@ async def test_every_route_is_described(client):
         "GET /readyz",
         "GET /version",
         "GET /stats",
+        "GET /overview",
+        "GET /overview/stream",
         "GET /openapi.json",
         "GET /docs",
         "POST /topics",

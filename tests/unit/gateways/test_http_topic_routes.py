@@ -49,8 +49,15 @@ async def test_a_bad_topic_is_refused(client, body, status, code):
 async def test_the_list_is_complete_or_paged(client):
     assert (await client.get("/topics")).json() == {"topics": ["orders", "single"], "count": 2}
     first = (await client.get("/topics?limit=1")).json()
-    assert first == {"topics": ["orders"], "count": 2, "next_skip": 1}
+    assert first == {"topics": ["orders"], "count": 2, "next_skip": 1, "next_cursor": "orders"}
     assert (await client.get("/topics?limit=1&skip=1")).json() == {"topics": ["single"], "count": 2}
+    assert (await client.get("/topics?limit=1&cursor=orders")).json() == {"topics": ["single"], "count": 2}
+    assert (await client.get("/topics?cursor=a")).json()["topics"] == ["orders", "single"]
+
+
+async def test_topics_are_searched_by_a_part_of_their_names(client):
+    assert (await client.get("/topics?search=RDER")).json() == {"topics": ["orders"], "count": 1}
+    assert (await client.get("/topics?search=%2A")).json() == {"topics": [], "count": 0}
 
 
 async def test_a_description_has_counts_sizes_and_offsets(client):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Coroutine
 from functools import partial
 from time import perf_counter
@@ -17,9 +18,15 @@ from quiver.gateways.http.wire.exchange import ClientGone, Exchange
 from quiver.model.errors import QuiverError
 from quiver.model.limits import Limits
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
+from quiver.telemetry.gateway_counts import GatewayCounts
+from quiver.telemetry.histogram import LATENCY_SECONDS
 
 _log = logging.getLogger("quiver.http")
 
+PUBLISH = "POST /topics/{topic}/messages"
+_UNKNOWN = "unknown"
+"""Requests to paths that do not exist."""
+_CLIENT_GONE = "client_gone"
 _SLOW_SECONDS = 5.0
 """A request that takes longer, and was not asked to wait, is logged as a warning."""
 
@@ -41,6 +48,11 @@ class Application:
         self._guard = guard or BrowserGuard()
         self._line_level = logging.INFO if log_requests else logging.DEBUG
         self._router = Router(routes)
+        names = {(path, method): f"{method} {path}" for path, methods in routes.items() for method in methods}
+        self.served = GatewayCounts("http", operations=[*names.values(), _UNKNOWN], publish=PUBLISH)
+        self._unknown = self.served.operations[_UNKNOWN]
+        self._counts = {key: self.served.operations[name] for key, name in names.items()}
+        self._counts |= {(path, "HEAD"): counts for (path, method), counts in self._counts.items() if method == "GET"}
 
     def begin(self, exchange: Exchange) -> Coroutine[Any, Any, None] | None:
         """Handles a request, or returns what is to be awaited for it."""
@@ -52,6 +64,7 @@ class Application:
             resource, request.params = self._router.find(request.path, request.method)
             request.route = resource.path
             operation = resource.operation(request.method, request.path)
+            request.counts = self._counts.get((resource.path, request.method), self._unknown)
             begun = None if operation.begin is None else operation.begin(request)
         except Exception as error:
             return self._refuse(request, error)
@@ -83,7 +96,7 @@ class Application:
         try:
             made = response()
         except (Exception, asyncio.CancelledError) as error:
-            made = error_response(_known(error, request))
+            made = self._error_response(request, error)
         self._respond(request, made)
 
     def _respond(self, request: Request, response: Response) -> None:
@@ -98,11 +111,23 @@ class Application:
             request.exchange.abort()
             return
         with contextlib.suppress(ClientGone):
-            await send_response(request, error_response(_known(error, request)))
+            await send_response(request, self._error_response(request, error))
+
+    def _error_response(self, request: Request, error: BaseException) -> Response:
+        known = _known(error, request)
+        request.failure = known.code
+        return error_response(known)
 
     def _end(self, request: Request) -> None:
         request.release()
-        self._write_line(request, request.exchange.status, perf_counter() - request.started)
+        took = perf_counter() - request.started
+        counts = request.counts or self._unknown
+        seconds = counts.seconds
+        seconds.counts[bisect_left(LATENCY_SECONDS, took)] += 1
+        seconds.sum += took
+        if request.failure or not request.exchange.status:
+            counts.failed(request.failure or _CLIENT_GONE)
+        self._write_line(request, request.exchange.status, took)
 
     def _write_line(self, request: Request, status: int, seconds: float) -> None:
         """One line per request, at the level that was asked for; failed and slow requests are always logged.

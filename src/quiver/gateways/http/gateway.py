@@ -53,6 +53,7 @@ class HttpGateway:
             guard=BrowserGuard(settings.allowed_hosts),
             log_requests=settings.log_requests,
         )
+        self.served = self._application.served
         self._now_ms = broker.clock.now_ms
         self._server: HttpServer | None = None
 
@@ -62,7 +63,7 @@ class HttpGateway:
             return
         listener = _listen(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = HttpServer(self._application.begin, self._budget, self._now_ms)
+        self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served)
         self._lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second)

@@ -74,6 +74,10 @@ JSON = Media("JSON", b"application/json", msgspec.json.Encoder().encode, msgspec
 MSGPACK = Media(
     "MessagePack", b"application/msgpack", msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder, _packed_text
 )
+NDJSON = Media(
+    "NDJSON", b"application/x-ndjson", lambda line: JSON.encode(line) + b"\n", msgspec.json.Decoder, _json_text
+)
+"""For streams: an object per line."""
 
 _BY_TYPE = {
     b"application/json": JSON,

@@ -154,7 +154,8 @@ def _errors(method: str, op: Operation) -> tuple[type[QuiverError], ...]:
 def _responses(method: str, op: Operation, schemas: dict[Any, Any]) -> dict[str, Any]:
     good: dict[str, Any] = {"description": "Done"}
     if op.response is not None:
-        good["content"] = _content(schemas[op.response])
+        schema = schemas[op.response]
+        good["content"] = _content(schema) if op.form is None else {op.form: {"schema": schema}}
     statuses = sorted({op.status, op.other_status or op.status})
     responses = {str(status): good for status in statuses}
     for status, kinds in sorted(_by_status(_errors(method, op)).items()):

@@ -32,6 +32,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     tag: str
     response: Any
     """The struct of a successful response, or None where the response is a page."""
+    form: str | None = None
+    """The content type, where it is neither JSON nor MessagePack. Of a stream, `response` describes a line."""
     body: Any = None
     body_needed: bool = False
     """A request without a body is refused, whichever of its fields it has."""

@@ -17,6 +17,7 @@ from quiver.model.limits import HTTP_QUERY_FIELDS, KIB
 from quiver.model.names import check_name
 from quiver.model.numbers import shown, whole_number
 from quiver.system.memory_budget import MemoryBudget
+from quiver.telemetry.gateway_counts import OperationCounts
 
 T = TypeVar("T")
 _VERSION = "/v1"
@@ -67,7 +68,9 @@ class Request:
     __slots__ = (
         "_holding",
         "_max_bytes",
+        "counts",
         "exchange",
+        "failure",
         "headers",
         "method",
         "params",
@@ -94,7 +97,11 @@ class Request:
         self.read: Any = None
         """What `body_at_once` has read."""
         self.started = 0.0
-        """When it was begun, for the log line."""
+        """When it was begun."""
+        self.counts: OperationCounts | None = None
+        """Where it is counted; None before it is known what it asks for."""
+        self.failure = ""
+        """The code of the error that it is answered with."""
         self._max_bytes = max_bytes
         self._holding = budget.open()
 

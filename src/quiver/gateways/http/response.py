@@ -1,6 +1,7 @@
 """Responses: objects, documents and streams, in the form and encoding the client asked for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any
 
 from quiver.gateways.http.compression import MIN_BYTES, choose_encoding, compress, compress_whole, open_compressor
@@ -29,13 +30,17 @@ class Response:
 
 
 class StreamedResponse:
-    """A response made while it is sent; the next piece is made when the client has taken the ones before it."""
+    """A response made while it is sent; the next piece is made when the client has taken the ones before it.
 
-    __slots__ = ("content_type", "pieces")
+    A live one has no end of its own: each piece is sent as soon as it is there, so it is not compressed.
+    """
 
-    def __init__(self, pieces: AsyncIterator[bytes], media: Media) -> None:
+    __slots__ = ("content_type", "is_live", "pieces")
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], media: Media, *, is_live: bool = False) -> None:
         self.pieces = pieces
         self.content_type = media.content_type
+        self.is_live = is_live
 
 
 def error_response(error: QuiverError) -> Response:
@@ -83,7 +88,7 @@ async def send_response(request: Request, response: Response | StreamedResponse)
 async def _send_stream(request: Request, response: StreamedResponse) -> None:
     """Sends piece by piece; `send` waits while the client's share of unread bytes is full."""
     headers = [(b"content-type", response.content_type), _VARY]
-    encoding = choose_encoding(request.headers.get(b"accept-encoding"))
+    encoding = None if response.is_live else choose_encoding(request.headers.get(b"accept-encoding"))
     if encoding is not None:
         headers.append((b"content-encoding", encoding))
     exchange = request.exchange
@@ -91,9 +96,10 @@ async def _send_stream(request: Request, response: StreamedResponse) -> None:
         return
     compressor = open_compressor(encoding) if encoding is not None else None
     pace = Pace()
-    async for piece in response.pieces:
-        await pace.turn()
-        await exchange.send(await compress(compressor, piece) if compressor is not None else piece)
+    async with aclosing(response.pieces) as pieces:
+        async for piece in pieces:
+            await pace.turn()
+            await exchange.send(await compress(compressor, piece) if compressor is not None else piece)
     if compressor is not None:
         await exchange.send(compressor.flush())
     exchange.end()

@@ -7,6 +7,7 @@ import msgspec
 from quiver.broker.broker import Broker
 from quiver.gateways.native.settings import NativeSettings
 from quiver.system.memory_budget import MemoryBudget
+from quiver.telemetry.gateway_counts import GatewayCounts
 
 
 class NativeCounts(msgspec.Struct):
@@ -32,6 +33,7 @@ class NativeContext(NamedTuple):
     broker: Broker
     settings: NativeSettings
     counts: NativeCounts
+    served: GatewayCounts
     budget: MemoryBudget
     """The memory that requests and responses of all connections may take together."""
     ports: OtherPorts

@@ -8,13 +8,16 @@ import socket
 from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
 from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts
+from quiver.gateways.native.requests import OPERATIONS
 from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.protocol.failure import failure_of
+from quiver.protocol.messages import Produce
 from quiver.protocol.packet import NO_CORRELATION, encode_packet
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.system.network import Network, TcpNetwork
+from quiver.telemetry.gateway_counts import GatewayCounts
 
 logger = logging.getLogger(__name__)
 
@@ -42,9 +45,10 @@ class NativeGateway:
         self.host, self.port = host, port
         self.counts = NativeCounts()
         self._settings, self._network = settings, network
+        self.served = GatewayCounts("native", operations=OPERATIONS, publish=Produce.__name__)
         self.other_ports = OtherPorts()
         budget = budget or MemoryBudget(DEFAULT_BYTES)
-        self._context = NativeContext(broker, settings, self.counts, budget, self.other_ports)
+        self._context = NativeContext(broker, settings, self.counts, self.served, budget, self.other_ports)
         self._listeners: list[socket.socket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None
@@ -71,7 +75,7 @@ class NativeGateway:
             return
         connection = Connection(sock, _peer(sock), self._context, on_closed=self._on_closed)
         self._connections.add(connection)
-        self.counts.connections_open = len(self._connections)
+        self.counts.connections_open = self.served.connections = len(self._connections)
         if self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._watch_deadlines())
 
@@ -129,7 +133,7 @@ class NativeGateway:
 
     def _on_closed(self, connection: Connection) -> None:
         self._connections.discard(connection)
-        self.counts.connections_open = len(self._connections)
+        self.counts.connections_open = self.served.connections = len(self._connections)
         if not self._connections:
             self._all_closed.set()
 

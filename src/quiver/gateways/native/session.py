@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +24,7 @@ from quiver.protocol.queue_messages import Receive
 from quiver.queues.service import Received as Lease
 from quiver.storage.port import FrameSlice
 from quiver.system.memory_budget import Holding
+from quiver.telemetry.histogram import LATENCY_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +44,8 @@ class Session:
         on_done: Callable[[], None],
     ) -> None:
         self._broker, self._settings, self._counts = context.broker, context.settings, context.counts
+        self._operations, self._publish_seconds = context.served.operations, context.served.publish.seconds
+        self._now = context.broker.clock.monotonic
         self._ports = context.ports
         self._peer, self._outbox, self._holding = peer, outbox, holding
         self._on_done = on_done
@@ -129,7 +133,7 @@ class Session:
         self.greeted = True
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
-        wanted = correlation if request.acks != messages.ACKS_NONE else None
+        wanted, began = correlation if request.acks != messages.ACKS_NONE else None, self._now()
         try:
             if request.acks not in _ACKS:
                 raise InvalidRequest(problem=f"acks {request.acks} is not one of 0, 1 and -1")
@@ -142,13 +146,16 @@ class Session:
         self.in_flight += 1
         self.in_flight_bytes += len(frame)
         if appended.done():
-            self._on_produced(wanted, len(frame), appended)
+            self._on_produced(wanted, len(frame), began, appended)
         else:
-            appended.add_done_callback(partial(self._on_produced, wanted, len(frame)))
+            appended.add_done_callback(partial(self._on_produced, wanted, len(frame), began))
 
-    def _on_produced(self, wanted: int | None, size: int, appended: "asyncio.Future[Appended]") -> None:
+    def _on_produced(self, wanted: int | None, size: int, began: float, appended: "asyncio.Future[Appended]") -> None:
         self.in_flight -= 1
         self.in_flight_bytes -= size
+        took, seconds = self._now() - began, self._publish_seconds
+        seconds.counts[bisect_left(LATENCY_SECONDS, took)] += 1
+        seconds.sum += took
         error = ShuttingDown() if appended.cancelled() else appended.exception()
         if error is not None:
             self._fail_produce(wanted, error)

@@ -61,7 +61,7 @@ class LeaseIssuer:
         context: QueueContext,
         lease_ids: LeaseIds,
     ) -> None:
-        self._log = partition.log
+        self._log, self._traffic = partition.log, partition.traffic
         self._number = place.partition
         self._journal = journal
         self._clock, self._lease_clock = context.clock, context.lease_clock
@@ -176,9 +176,11 @@ class LeaseIssuer:
         group.state.nack(lease, runs, policy)
 
     def _note_delivered(self, counters: Counters, response: BuiltResponse) -> None:
-        now_ms = self._clock.now_ms()
+        now_ms, traffic = self._clock.now_ms(), self._traffic
         for run in response.runs:
             count, level = run.end - run.start, run.taken.level
+            traffic.received_messages += count
+            traffic.received_bytes += len(run.frame)
             counters.delivered += count
             counters.delivered_by_level[level] += count
             counters.waited_ms_by_level[level] += count * max(0, now_ms - run.append_time_ms)

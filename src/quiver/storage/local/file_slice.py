@@ -10,13 +10,14 @@ _READ_ON_LOOP_BYTES = 64 * 1024
 class FileSlice:
     """Bytes of a segment. `file` is for sendfile; `read` is for everybody else."""
 
-    __slots__ = ("_extent", "_open_files", "_threads", "length")
+    __slots__ = ("_extent", "_open_files", "_threads", "end_offset", "length")
 
     def __init__(self, extent: Extent, open_files: OpenFiles, threads: Threads) -> None:
         self._extent: Extent | None = extent
         self._open_files = open_files
         self._threads = threads
         self.length = extent.length
+        self.end_offset = extent.end_offset
 
     @property
     def file(self) -> tuple[int, int] | None:
@@ -25,7 +26,7 @@ class FileSlice:
 
     async def read(self) -> bytes | memoryview:
         assert self._extent is not None, "used after release"
-        _, fd, position, length = self._extent
+        _, fd, position, length, _ = self._extent
         if length <= _READ_ON_LOOP_BYTES:
             return self._open_files.files.pread(fd, length, position)
         return await self._threads.run(self._open_files.files.pread, fd, length, position)

@@ -45,7 +45,7 @@ class LocalReader:
         if memory is None:
             return None
         frames = memory.frames.read(max(offset, memory.frames.start_offset), max_bytes=max_bytes, end_offset=limit)
-        return None if frames is None else MemorySlice(frames)
+        return None if frames is None else MemorySlice(*frames)
 
     async def _read_in_thread(self, offset: int, max_bytes: int, end_offset: int) -> Extent | None:
         read: list[Extent | None] = []

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 class MemorySlice:
     """Frames that are not in a file."""
 
-    __slots__ = ("_frames", "length")
+    __slots__ = ("_frames", "end_offset", "length")
 
     file: tuple[int, int] | None = None
 
-    def __init__(self, frames: Sequence[bytes]) -> None:
+    def __init__(self, frames: Sequence[bytes], end_offset: int) -> None:
         self._frames = frames
+        self.end_offset = end_offset
         self.length = sum(map(len, frames))
 
     async def read(self) -> bytes | memoryview:

@@ -80,7 +80,7 @@ class MemoryLog:
 
     async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
         frames = self._frames.read(offset, max_bytes=max_bytes, end_offset=end_offset)
-        return None if frames is None else MemorySlice(frames)
+        return None if frames is None else MemorySlice(*frames)
 
     async def offset_for_time(self, time_ms: int) -> int:
         return self._frames.offset_for_time(time_ms)

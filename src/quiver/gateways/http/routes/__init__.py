@@ -12,6 +12,7 @@ from quiver.gateways.http.routes.groups.offsets import group_offset_routes
 from quiver.gateways.http.routes.groups.poll import poll_routes
 from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
+from quiver.gateways.http.routes.metrics.overview import overview_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
@@ -52,6 +53,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         search_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
+        overview_routes(broker, node, readiness),
         process_routes(broker, node, readiness.data_dir),
     )
     return DocumentRoutes(routes, node.version).routes

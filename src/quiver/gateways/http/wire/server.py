@@ -11,6 +11,7 @@ from quiver.gateways.http.wire.exchange import Exchange
 from quiver.model.errors import Overloaded, QuiverError
 from quiver.model.limits import CONNECTIONS
 from quiver.system.memory_budget import MemoryBudget
+from quiver.telemetry.gateway_counts import GatewayCounts
 
 _CHECK_EVERY_S = 1.0
 Begin = Callable[[Exchange], Coroutine[Any, Any, None] | None]
@@ -21,12 +22,15 @@ class HttpServer:
 
     max_connections: ClassVar[int] = CONNECTIONS
 
-    def __init__(self, begin: Begin, budget: MemoryBudget, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, begin: Begin, budget: MemoryBudget, now_ms: Callable[[], int], served: GatewayCounts | None = None
+    ) -> None:
         self.budget = budget
         self.date_line = b""
         self.connections: set[HttpConnection] = set()
         self.tasks: set[asyncio.Task[None]] = set()
         """Requests that are being handled; also those whose clients have left."""
+        self._served_counts = served
         self._begin = begin
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
@@ -65,13 +69,19 @@ class HttpServer:
 
     def opened(self, connection: HttpConnection) -> QuiverError | None:
         self.connections.add(connection)
+        self._count_connections()
         if len(self.connections) > self.max_connections:
             return Overloaded(problem=f"{self.max_connections} HTTP connections are open")
         return None
 
     def closed(self, connection: HttpConnection) -> None:
         self.connections.discard(connection)
+        self._count_connections()
         self._ended.set()
+
+    def _count_connections(self) -> None:
+        if self._served_counts is not None:
+            self._served_counts.connections = len(self.connections)
 
     def serve(self, exchange: Exchange) -> None:
         handling = self._begin(exchange)

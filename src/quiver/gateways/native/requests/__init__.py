@@ -13,6 +13,8 @@ from quiver.gateways.native.requests.search import SEARCH_RESPONSES
 from quiver.gateways.native.requests.topics import TOPIC_RESPONSES
 from quiver.gateways.native.requests.transactions import TRANSACTION_RESPONSES
 from quiver.protocol.message import Message
+from quiver.protocol.messages import Fetch, Hello, Produce
+from quiver.protocol.queue_messages import Receive
 
 RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     **TOPIC_RESPONSES,
@@ -25,3 +27,5 @@ RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     **SEARCH_RESPONSES,
 }
 """By type of request. Hello, Produce, Fetch and Receive are not here: the session handles them itself."""
+_OF_SESSION: list[type[Message]] = [Hello, Produce, Fetch, Receive]
+OPERATIONS = [kind.__name__ for kind in (*_OF_SESSION, *RESPONSES)]

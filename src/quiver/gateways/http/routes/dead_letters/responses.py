@@ -1,7 +1,7 @@
 """Dead letters as responses show them; large pages are encoded while they are sent."""
 
 import struct
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -144,7 +144,7 @@ def _runs(dead_letters: Sequence[DeadLetter]) -> Iterator[list[DeadLetterRespons
 
 async def _json_page(
     media: Media, dead_letters: Sequence[DeadLetter], tail: dict[str, object]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     before = b'{"messages":['
     for run in _runs(dead_letters):
         yield before + media.encode(run)[1:-1]
@@ -154,7 +154,7 @@ async def _json_page(
 
 async def _packed_page(
     media: Media, dead_letters: Sequence[DeadLetter], tail: dict[str, object]
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """MessagePack writes the length of a map or an array in front of it; a small map is its length in one byte."""
     yield bytes([0x80 + 1 + len(tail)]) + media.encode("messages") + b"\xdd" + struct.pack(">I", len(dead_letters))
     for run in _runs(dead_letters):

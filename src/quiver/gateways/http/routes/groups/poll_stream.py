@@ -1,7 +1,7 @@
 """Large poll responses, encoded while they are sent."""
 
 import struct
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from quiver.gateways.http.media import JSON, Media
@@ -14,12 +14,12 @@ Messages: TypeAlias = "dict[str, list[Received]] | list[Received]"
 """By partition, or in one list."""
 
 
-def streamed(media: Media, messages: Messages, tail: dict[str, Any]) -> AsyncIterator[bytes]:
+def streamed(media: Media, messages: Messages, tail: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     """The object {messages, and what `tail` has}, in pieces."""
     return _json(messages, tail) if media is JSON else _packed(media, messages, tail)
 
 
-async def _json(messages: Messages, tail: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _json(messages: Messages, tail: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     yield b'{"messages":'
     if isinstance(messages, dict):
         before = b"{"
@@ -43,7 +43,7 @@ def _json_list(received: "Sequence[Received]") -> Iterator[bytes]:
     yield b"]"
 
 
-async def _packed(media: Media, messages: Messages, tail: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _packed(media: Media, messages: Messages, tail: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     """MessagePack writes the length of a map or an array in front of it."""
     yield _map_head(1 + len(tail)) + media.encode("messages")
     if isinstance(messages, dict):

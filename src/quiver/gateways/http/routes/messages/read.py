@@ -1,7 +1,7 @@
 """GET messages of a partition, or of all, from an offset or a time. Large pages are encoded while they are sent."""
 
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -184,7 +184,9 @@ def _pieces(messages: list[StoredMessage]) -> Iterator[list[MessageResponse]]:
         yield run
 
 
-async def _json_page(media: Media, messages: list[StoredMessage], tail: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _json_page(
+    media: Media, messages: list[StoredMessage], tail: dict[str, Any]
+) -> AsyncGenerator[bytes, None]:
     before = b'{"messages":['
     for run in _pieces(messages):
         yield before + media.encode(run)[1:-1]
@@ -192,7 +194,9 @@ async def _json_page(media: Media, messages: list[StoredMessage], tail: dict[str
     yield b"]," + media.encode(tail)[1:]
 
 
-async def _packed_page(media: Media, messages: list[StoredMessage], tail: dict[str, Any]) -> AsyncIterator[bytes]:
+async def _packed_page(
+    media: Media, messages: list[StoredMessage], tail: dict[str, Any]
+) -> AsyncGenerator[bytes, None]:
     """MessagePack writes the length of a map and of an array in front of it."""
     head = b"\xde" + struct.pack(">H", 1 + len(tail)) + media.encode("messages")
     yield head + b"\xdd" + struct.pack(">I", len(messages))

@@ -1,7 +1,6 @@
 """Health: alive, ready, and what is wrong."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,6 +15,7 @@ from quiver.model.limits import MIB
 from quiver.model.times import format_time
 from quiver.system.files import Files
 from quiver.telemetry.loop_lag import LoopLag
+from quiver.telemetry.machine import Machine
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 _MAX_LAG_MS = 1000.0
 _MAX_MEMORY_SHARE = 0.95
 _SHOWN_PROBLEMS = 3
-_PAGE_BYTES = 4096
-_OWN_MEMORY = Path("/proc/self/statm")
-_MACHINE_MEMORY = Path("/proc/meminfo")
-_GROUP_MEMORY = Path("/sys/fs/cgroup/memory.max")
 
 Verdict = tuple[bool, str]
 Status = Literal["pass", "fail"]
@@ -66,8 +62,8 @@ class Readiness:
         self, broker: "Broker", *, lag: LoopLag, files: Files, data_dir: Path | None, min_free_bytes: int
     ) -> None:
         self._broker = broker
-        self._lag = lag
-        self._files = files
+        self.lag = lag
+        self.machine = Machine(files, data_dir)
         self.data_dir = data_dir
         self._min_free_bytes = min_free_bytes
         self.stopping = False
@@ -91,9 +87,10 @@ class Readiness:
         return CheckResponse("pass" if good else "fail", message, latency)
 
     async def _disk(self) -> Verdict:
-        if self.data_dir is None:
+        disk = await asyncio.to_thread(self.machine.disk)
+        if disk is None:
             return True, "not watched here; the storage check covers it"
-        free = await asyncio.to_thread(self._files.free_bytes, self.data_dir)
+        free = disk.free_bytes
         return free >= self._min_free_bytes, f"{free // MIB} MiB free, {self._min_free_bytes // MIB} needed"
 
     async def _storage(self) -> Verdict:
@@ -107,20 +104,12 @@ class Readiness:
         return False, "; ".join(shown) + (f"; and {more} more" if more else "")
 
     async def _event_loop_lag(self) -> Verdict:
-        worst = self._lag.worst_ms
+        worst = self.lag.worst_ms
         return worst <= _MAX_LAG_MS, f"at most {worst:.1f} ms in the last 10 s"
 
     async def _memory(self) -> Verdict:
-        used, limit = await asyncio.to_thread(self._memory_bytes)
+        used, limit = await asyncio.to_thread(self.machine.memory)
         return used <= limit * _MAX_MEMORY_SHARE, f"{used // MIB} of {limit // MIB} MiB"
-
-    def _memory_bytes(self) -> tuple[int, int]:
-        """What this process uses, and what it may use: the machine's memory or its group's, if that is less."""
-        used = int(self._files.read_file(_OWN_MEMORY).split()[1]) * _PAGE_BYTES
-        limit = int(self._files.read_file(_MACHINE_MEMORY).split()[1]) * 1024
-        with contextlib.suppress(OSError, ValueError):  # no control group, or one without a limit
-            limit = min(limit, int(self._files.read_file(_GROUP_MEMORY)))
-        return used, limit
 
 
 class HealthRoutes:

@@ -10,6 +10,7 @@ from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.queues.settings import QueueSettingsBody
+from quiver.gateways.http.routes.topics.topic_list import TopicListQuery, TopicListResponse, TopicListRoute
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.times import format_time
 from quiver.model.topic import SETTING_NAMES, Cleanup, Durability, Topic, settings_that_differ
@@ -87,14 +88,6 @@ class ListQuery(msgspec.Struct, kw_only=True):
     skip: Annotated[int, Meta(ge=0)] = 0
 
 
-class TopicListResponse(msgspec.Struct, kw_only=True):
-    """All names, sorted; with `limit` a page of them, and next_skip while there are more."""
-
-    topics: list[str]
-    count: int
-    next_skip: int | UnsetType = UNSET
-
-
 class OffsetsResponse(msgspec.Struct):
     earliest: int
     latest: Annotated[int, Meta(description="The next offset to be written.")]
@@ -153,13 +146,6 @@ class TopicRoutes:
             return Response(_existing(self._broker.topic(wanted.name), settings))
         count = topic.config.partitions
         return Response(CreatedTopicResponse(name=topic.name, partitions=count, num_partitions=count), 201)
-
-    async def list(self, request: Request) -> Response:
-        query = request.query(ListQuery)
-        names = sorted(topic.name for topic in self._broker.topics())
-        end = len(names) if query.limit is None else query.skip + query.limit
-        more = end if end < len(names) else UNSET
-        return Response(TopicListResponse(topics=names[query.skip : end], count=len(names), next_skip=more))
 
     async def describe(self, request: Request) -> Response:
         return Response(await self._description(request.topic()))
@@ -235,7 +221,7 @@ def topic_routes(broker: "Broker") -> Routes:
 
     return {
         "/topics": {
-            "GET": operation(routes.list, "List topics", TopicListResponse, query=ListQuery),
+            "GET": operation(TopicListRoute(broker).all, "List topics", TopicListResponse, query=TopicListQuery),
             "POST": operation(
                 routes.create,
                 "Create a topic",
