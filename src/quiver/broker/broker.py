@@ -30,6 +30,7 @@ from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
 from quiver.search.service import Searches
+from quiver.search.tail import Tails
 from quiver.storage.port import Storage
 from quiver.streams.admin import GroupAdmin
 from quiver.streams.lag import GroupLag
@@ -108,6 +109,7 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
+        self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         backlog = BacklogCounter(
             self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
@@ -191,6 +193,7 @@ class Broker:
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
+        await self.tails.stop()
         await self.searches.stop()
         await self.sampler.stop()
         await self._topics.stop()

@@ -41,6 +41,7 @@ async def test_every_route_is_described(client):
         "DELETE /topics/{topic}",
         "POST /topics/{topic}/purge",
         "POST /topics/{topic}/search",
+        "GET /topics/{topic}/tail",
         "GET /search/{search}",
         "DELETE /search/{search}",
         "GET /topics/{topic}/delayed",
