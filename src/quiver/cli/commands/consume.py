@@ -4,11 +4,10 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quiver.cli.batch_filter import fitting
 from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.message_format import FORMAT_HELP, Format, Row, parse_format
 from quiver.cli.group_member import GroupReading, read_as_member
@@ -16,7 +15,9 @@ from quiver.cli.lazy_group import command_app
 from quiver.cli.options.isolation import Isolation, IsolationOption
 from quiver.cli.options.names import TopicArgument, complete_groups
 from quiver.model.errors import InvalidRequest
-from quiver.search.language.expression import Expression
+
+if TYPE_CHECKING:
+    from quiver.search.language.expression import Expression
 
 _ROWS_PER_PRINT = 10_000
 _POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time (RFC 3339)"
@@ -75,7 +76,7 @@ def consume(
                 isolation=isolation,
                 include_expired=include_expired,
             )
-            batches = reader.batches() if fits is None else fitting(fits, reader.batches())
+            batches = reader.batches() if fits is None else _fitting(fits, reader.batches())
             _print(_row_batches(topic, batches, shape.fields), count, shape)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
@@ -89,10 +90,18 @@ def consume(
             typer.echo(f"quiver: {text}", err=True)
 
 
-def _expression(text: str, group: str | None) -> Expression:
+def _expression(text: str, group: str | None) -> "Expression":
     if group is not None:
         raise InvalidRequest(problem="a group reads every message: drop --where, or drop --group")
+    from quiver.search.language.expression import Expression  # loads Arrow
+
     return Expression(text)
+
+
+def _fitting(fits: "Expression", batches: Iterable[Any]) -> Iterator[Any]:
+    from quiver.cli.batch_filter import fitting
+
+    return fitting(fits, batches)
 
 
 def _check(

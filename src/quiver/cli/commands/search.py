@@ -1,7 +1,7 @@
 """`quiver search TOPIC EXPRESSION`: prints the messages that fit, the newest first. The broker looks for them."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,7 +9,9 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.message_format import FORMAT_HELP, Row, parse_format
 from quiver.cli.lazy_group import command_app
 from quiver.cli.options.names import TopicArgument
-from quiver.client import FoundMessage
+
+if TYPE_CHECKING:
+    from quiver.client import FoundMessage
 
 _POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time (RFC 3339)"
 
@@ -63,7 +65,7 @@ def search(
         typer.echo(f"quiver: stopped by {progress.stopped_by}; go on with --cursor '{progress.cursor}'", err=True)
 
 
-def _row(message: FoundMessage) -> Row:
+def _row(message: "FoundMessage") -> Row:
     return Row(
         message.topic,
         message.partition,
