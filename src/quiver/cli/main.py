@@ -25,6 +25,7 @@ class _Commands(LazyGroup):
         "txn": Subcommand("quiver.cli.commands.transactions", "List, describe and abort transactions."),
         "work": Subcommand("quiver.cli.commands.work", "Run a function as a worker of a queue group."),
         "pipeline": Subcommand("quiver.cli.commands.pipeline", "Run jobs on Spark: archive, replay, compact."),
+        "top": Subcommand("quiver.cli.commands.top", "Show what a broker does, live."),
         "doctor": Subcommand("quiver.cli.commands.doctor", "Check a broker and its data, and say what to do."),
         "config": Subcommand("quiver.cli.commands.config", "Show the configuration and where each value came from."),
     }

@@ -146,6 +146,8 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "search": ["{topic}", "value is not null"],
     "config": [],
     "doctor": [],
+    "top": ["--once"],
+    "topic watch": ["{topic}", "-n", "1"],
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),

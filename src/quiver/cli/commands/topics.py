@@ -1,4 +1,4 @@
-"""`quiver topic list|create|describe|alter|compact|delete`."""
+"""`quiver topic list|create|describe|alter|compact|watch|delete`."""
 
 import sys
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from quiver.model.topic import SETTING_NAMES
 if TYPE_CHECKING:
     from quiver.protocol.messages import TopicDescription
 
-app = group_app("List, create, describe, alter, compact and delete topics.")
+app = group_app("List, create, describe, alter, compact, watch and delete topics.")
 
 _LISTED = ("name", "partitions", "total_messages", "total_size_bytes", "durability", "retention")
 _HELP = {
@@ -137,6 +137,25 @@ def compact(
         for each in done.partitions
     ]
     show_rows(rows, output)
+
+
+@app.command("watch")
+def watch(
+    topic: TopicArgument,
+    count: Annotated[int | None, typer.Option("-n", "--count", metavar="N", help="Stop after so many lines.")] = None,
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print a line per second: rates, size, and the lag of each group."""
+    from quiver.cli.live.topic_watch import watch_topic
+
+    if count is not None and count < 1:
+        raise InvalidRequest(problem="-n must be 1 or more")
+    with connect(address) as q:
+        try:
+            watch_topic(q, topic, count, output)
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
 
 
 @app.command("delete")

@@ -29,6 +29,7 @@ COMMANDS = [
     "txn",
     "work",
     "pipeline",
+    "top",
     "doctor",
     "config",
 ]
