@@ -18,7 +18,7 @@ from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environ
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, Target
 from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.read.frames import Frames
-from quiver.client._sync.read.offsets import find_offsets
+from quiver.client._sync.read.offsets import offsets_at
 from quiver.client._sync.read.reader import Reader
 from quiver.client._sync.search.search import Search
 from quiver.client._sync.stream.stream import Stream
@@ -43,7 +43,7 @@ from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
 from quiver.client.work.worker_counters import WorkerCounters
 from quiver.client.work.worker_definition import Handler, WorkerDefinition
-from quiver.model.errors import PartitionNotFound, QuiverError
+from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.numbers import Size
@@ -200,14 +200,12 @@ class Client:
         return Reader(self._fetch_connection, check_name(topic), options)
 
     def search(self, topic: str, where: str, **options: Unpack[SearchOptions]) -> Search:
-        """Searches for messages that fit an expression such as `value.total > 300`: iterate for them.
+        """Messages that fit an expression such as `value.total > 300`, the newest first: iterate for them.
 
-        The newest come first, unless `newest_first=False`. Options: start and end (see `read`), partitions,
-        include_expired, and where it stops: limit (100 messages), max_messages and max_bytes (that it looks at),
-        max_time (60 s). `progress.cursor` then says where a search with this `cursor` goes on.
+        Options: newest_first, start and end (see `read`), partitions, include_expired, cursor, and where it stops:
+        limit (100 messages), max_messages and max_bytes (that it looks at), max_time (60 s).
         """
-        request = search_request(topic, where, options, self._connection.clock.now_ms())
-        return Search(self._connection, request)
+        return Search(self._connection, search_request(topic, where, options, self._connection.clock.now_ms()))
 
     def stream(
         self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]
@@ -335,13 +333,7 @@ class Client:
         """
         read_committed = is_committed(isolation)
         position = parse_position(at, self._connection.clock.now_ms(), "at")
-        info = self._connection.topic(topic)
-        numbers = list(range(info.partitions) if partitions is None else partitions)
-        for number in numbers:
-            if not 0 <= number < info.partitions:
-                raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
-        positions = dict.fromkeys(numbers, position)
-        return find_offsets(self._connection, info.id, positions, read_committed=read_committed) if numbers else {}
+        return offsets_at(self._connection, topic, position, partitions, read_committed=read_committed)
 
     def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.
