@@ -24,6 +24,7 @@ check: setup ## what to run before a commit: format, lint, types, layers, genera
 format: setup ## format the code and write the generated files again
 	@.venv/bin/python scripts/unasync.py
 	@.venv/bin/python scripts/diagrams.py
+	@.venv/bin/python scripts/dashboards.py
 	@.venv/bin/python scripts/request_paths.py
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format --quiet .

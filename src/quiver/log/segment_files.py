@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from quiver.log.files.directories import sync_up
+from quiver.log.files.directories import Directories
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_view import SegmentView, Tail
 from quiver.model.errors import PartitionOffline
@@ -14,12 +14,9 @@ _logger = logging.getLogger(__name__)
 
 
 class SegmentFiles:
-    """A log's files. `synced_tail` says how much is certainly on disk.
+    """A log's files. `synced_tail` says how much is certainly on disk."""
 
-    `root` is the directory above which all names are durable.
-    """
-
-    def __init__(self, view: SegmentView, directory: Path, root: Path) -> None:
+    def __init__(self, view: SegmentView, directory: Path, directories: Directories) -> None:
         self.directory = directory
         self.open_files = view.open_files
         self.files = view.open_files.files
@@ -27,7 +24,7 @@ class SegmentFiles:
         """Why the log is offline for writes, or None."""
         self.synced_tail = view.tail
         self._view = view
-        self._root = root
+        self._directories = directories
         self._sync_turn = Lock()
         self._tail_lock = Lock()
         """For `synced_tail` and `_cuts`; held for a few instructions."""
@@ -117,7 +114,7 @@ class SegmentFiles:
         try:
             self.open_files.pin(segment.file, create=True)
             self.open_files.unpin(segment.file)
-            sync_up(self.files, self.directory, self.directory if self._view.segments else self._root)
+            self._directories.sync(self.directory)
         except OSError:
             self._remove_stray(segment)
             raise

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from quiver.log.files.directories import Directories
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.recovery.reserved_file import LogState, ReservedFile
 from quiver.log.segment.frame_scan import FrameFile
@@ -83,7 +84,10 @@ class LogReader:
     def refresh(self) -> None:
         """Finds the files and where the log ends now."""
         self.refresh_files()
-        state = ReservedFile(self.directory / "reserved", self._files, self.directory).load() or _NO_STATE
+        state = (
+            ReservedFile(self.directory / "reserved", self._files, Directories(self.directory, self._files)).load()
+            or _NO_STATE
+        )
         snapshot = self.newest_snapshot()
         offset = 0 if snapshot is None else snapshot[0]
         self._view.tail = find_end(self.name, self._view.segments, state, offset)

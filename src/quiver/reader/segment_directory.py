@@ -10,6 +10,7 @@ import msgspec
 
 from quiver.log.compaction.progress import ProgressFile
 from quiver.log.compaction.replacement import NOTE
+from quiver.log.files.directories import Directories
 from quiver.log.recovery.reserved_file import ReservedFile
 from quiver.log.segment.frame_scan import FrameFile, Standing
 from quiver.log.segment.segment import segment_path
@@ -77,7 +78,9 @@ class SegmentDirectory:
 
     def known_end(self) -> KnownEnd | None:
         """None if the broker has recorded nothing."""
-        state = ReservedFile(self._directory / "reserved", self._files, self._directory).load()
+        state = ReservedFile(
+            self._directory / "reserved", self._files, Directories(self._directory, self._files)
+        ).load()
         if state is None:
             return None
         return KnownEnd(state.segment_base, state.segment_size, state.end_offset, state.lost_from, state.lost_to)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from quiver.log.files.directories import Directories
 from quiver.log.recovery.reserved_file import LogState, ReservedFile
 from quiver.log.recovery.scan import UNKNOWN_OFFSETS
 from quiver.model.errors import CorruptData
@@ -307,14 +308,14 @@ class TestIndexes:
 class TestReservedFile:
     def test_a_torn_record_leaves_the_other(self, tmp_path: Path) -> None:
         path = tmp_path / "reserved"
-        file = ReservedFile(path, Files(), tmp_path)
+        file = ReservedFile(path, Files(), Directories(tmp_path, Files()))
         for offset in (5, 10, 15):
             file.save(LogState(reserved_offset=offset), sync=True)
-        assert ReservedFile(path, Files(), tmp_path).load() == LogState(reserved_offset=15)
+        assert ReservedFile(path, Files(), Directories(tmp_path, Files())).load() == LogState(reserved_offset=15)
         flip(path, 512 + 20)
-        assert ReservedFile(path, Files(), tmp_path).load() == LogState(reserved_offset=10)
+        assert ReservedFile(path, Files(), Directories(tmp_path, Files())).load() == LogState(reserved_offset=10)
         flip(path, 20)
-        assert ReservedFile(path, Files(), tmp_path).load() is None
+        assert ReservedFile(path, Files(), Directories(tmp_path, Files())).load() is None
 
     def test_a_lost_file_costs_a_scan(self, directory: Path) -> None:
         frames = write_frames(directory, 10, clean=True)

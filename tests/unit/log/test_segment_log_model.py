@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from quiver.log.files.directories import Directories
 from quiver.log.recovery.reserved_file import ReservedFile
 from quiver.model.errors import OffsetOutOfRange
 from quiver.records.header import StampedFrame
@@ -96,7 +97,7 @@ class LogAgainstList(RuleBasedStateMachine):
         end = self.log.end_offset
         if paths and tail == "cut":
             base, size = int(paths[-1].stem), paths[-1].stat().st_size
-            state = ReservedFile(self.directory / "reserved", Files(), self.directory).load()
+            state = ReservedFile(self.directory / "reserved", Files(), Directories(self.directory, Files())).load()
             is_known = state is not None and state.segment_base == base
             cut = data.draw(st.integers(state.segment_size if is_known else 0, size))
             with paths[-1].open("r+b") as file:

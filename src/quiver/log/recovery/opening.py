@@ -6,6 +6,7 @@ from pathlib import Path
 
 from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
+from quiver.log.files.directories import Directories
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.recovery.reservation import Reservation
 from quiver.log.recovery.reserved_file import LogState, ReservedFile
@@ -30,24 +31,25 @@ def open_segment_log(
     open_files: OpenFiles,
     limits: SegmentLimits,
     *,
-    root: Path | None = None,
+    directories: Directories | None = None,
     clock: Clock | None = None,
 ) -> SegmentLog:
-    """Opens or creates a log. Directories from `root` down are made durable with its first segment."""
-    files, root = open_files.files, root or directory
+    """Opens or creates a log. Its directory is made durable with its first segment."""
+    files = open_files.files
+    directories = directories or Directories(directory, files)
     names = files.names(directory)
     if NOTE in names or NEW_SEGMENTS in names:
         finish_replacement(directory, files)
         names = files.names(directory)
-    reserved_file = ReservedFile(directory / "reserved", files, root)
+    reserved_file = ReservedFile(directory / "reserved", files, directories)
     state = reserved_file.load() if names else None
     if not names:
-        files.make_directory(directory)
+        directories.make(directory)
         reserved_file.save(LogState(), sync=False)
     reservation = Reservation(reserved_file, state.reserved_offset if state else 0, clock or SystemClock())
     view = SegmentView(log_id, open_files)
     snapshots = SnapshotFiles(directory, files, names)
-    log = SegmentLog(view, SegmentFiles(view, directory, root), snapshots, reservation, limits)
+    log = SegmentLog(view, SegmentFiles(view, directory, directories), snapshots, reservation, limits)
     segments = _list_segments(directory, names, open_files)
     if state is not None and _is_clean(state, segments):
         last = segments[-1] if segments else None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import google_crc32c
 
-from quiver.log.files.directories import sync_up
+from quiver.log.files.directories import Directories
 from quiver.system.files import Files
 
 _RECORD = struct.Struct("<4sIQqqqqqqiqqq")
@@ -42,12 +42,10 @@ class LogState(NamedTuple):
 
 
 class ReservedFile:
-    """`root` is the directory above which all names are durable."""
-
-    def __init__(self, path: Path, files: Files, root: Path) -> None:
+    def __init__(self, path: Path, files: Files, directories: Directories) -> None:
         self._path = path
         self._files = files
-        self._root = root
+        self._directories = directories
         self._sequence = 0
         self._has_durable_name = False
 
@@ -78,7 +76,7 @@ class ReservedFile:
         finally:
             self._files.close(fd)
         if sync and not self._has_durable_name:
-            sync_up(self._files, self._path.parent, self._root)
+            self._directories.sync(self._path.parent)
             self._has_durable_name = True
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 from pathlib import Path
 
+from quiver.log.files.directories import Directories
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.files.write_error import storage_error
 from quiver.log.recovery.epoch_file import EPOCHS
@@ -49,6 +50,7 @@ class LocalStorage:
         self._root = Path(root)
         self._logs_path = self._root / "logs"
         self._files = files
+        self._directories = Directories(self._root, files)
         self._clock = system.clock
         self._open_files = OpenFiles(files, settings.max_open_files or default_max_open_files())
         space = FreeSpace(self._root, files, settings.min_free_bytes)
@@ -151,7 +153,7 @@ class LocalStorage:
                 self._logs_path / log_id,
                 self._open_files,
                 segment_limits(options),
-                root=self._root,
+                directories=self._directories,
                 clock=self._clock,
             )
         except OSError as error:
@@ -167,6 +169,7 @@ class LocalStorage:
         with contextlib.suppress(OSError):
             await self.resources.wal.forget(directory)
         path = self._logs_path / directory
+        self._directories.forget(path)
         names = await self.resources.background.run(self._files.names, path)
         chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
         await bounded_gather(
@@ -184,6 +187,7 @@ class LocalStorage:
     def _remove_directory(self, path: Path) -> None:
         """Makes the removal of its logs durable, and removes those above it that are empty then."""
         while path != self._logs_path and not self._files.names(path):
+            self._directories.forget(path)
             self._files.remove_tree(path)
             path = path.parent
         self._files.sync_directory(path)
