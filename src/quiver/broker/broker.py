@@ -11,6 +11,7 @@ from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
+from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published, PublishFuture
@@ -111,6 +112,9 @@ class Broker:
         )
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
+        self.life = MessageLives(
+            self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
+        )
         backlog = BacklogCounter(
             self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
         )

@@ -53,6 +53,7 @@ async def test_every_route_is_described(client):
         "POST /topics/{topic}/messages",
         "GET /topics/{topic}/messages",
         "GET /topics/{topic}/partitions/{partition}/messages",
+        "GET /topics/{topic}/partitions/{partition}/messages/{offset}/life",
         "POST /admin/topics/{topic}/partitions",
         "GET /groups",
         "GET /groups/{group}",

@@ -29,7 +29,7 @@ from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.state.port import Dead
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
-from quiver.storage.port import Storage
+from quiver.storage.port import Log, Storage
 from quiver.structures.interval_set import IntervalSet
 
 logger = logging.getLogger(__name__)
@@ -190,6 +190,11 @@ class QueueJournal:
                 return
 
     # the whole
+
+    @property
+    def log(self) -> Log:
+        """For those who read what was written."""
+        return self._journal.log
 
     @property
     def replay_bytes(self) -> int:

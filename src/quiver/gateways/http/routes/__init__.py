@@ -10,6 +10,7 @@ from quiver.gateways.http.routes.groups.groups import group_routes
 from quiver.gateways.http.routes.groups.membership import membership_routes
 from quiver.gateways.http.routes.groups.offsets import group_offset_routes
 from quiver.gateways.http.routes.groups.poll import poll_routes
+from quiver.gateways.http.routes.messages.life import life_routes
 from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
 from quiver.gateways.http.routes.metrics.overview import overview_routes
@@ -39,6 +40,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         receive_routes(broker),
         settle_routes(broker),
         read_routes(broker),
+        life_routes(broker),
         poll_routes(broker),
         membership_routes(broker),
         group_offset_routes(broker),
