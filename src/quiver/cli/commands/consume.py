@@ -99,7 +99,7 @@ def _expression(text: str, group: str | None) -> "Expression":
 
 
 def _fitting(fits: "Expression", batches: Iterable[Any]) -> Iterator[Any]:
-    from quiver.cli.batch_filter import fitting
+    from quiver.cli.search.batch_filter import fitting
 
     return fitting(fits, batches)
 
