@@ -42,6 +42,7 @@ ROUTES: dict[str, list[str]] = {
     "/healthz": [""],
     "/livez": [""],
     "/logs": ["", "?limit=1&level=error"],
+    "/metrics": [""],
     "/node": [""],
     "/openapi.json": [""],
     "/overview": [""],
@@ -91,7 +92,7 @@ CLOCKS = {
 }
 """Parts of answers that tell the time or the state of the machine."""
 
-SAMPLED = {"/overview"}
+SAMPLED = {"/metrics", "/overview"}
 """What they say is some seconds old, and about the requests themselves too."""
 
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {

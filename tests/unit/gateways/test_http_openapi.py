@@ -30,6 +30,7 @@ async def test_every_route_is_described(client):
         "GET /readyz",
         "GET /version",
         "GET /stats",
+        "GET /metrics",
         "GET /overview",
         "GET /overview/stream",
         "GET /openapi.json",

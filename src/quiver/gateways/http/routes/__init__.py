@@ -13,6 +13,7 @@ from quiver.gateways.http.routes.groups.poll import poll_routes
 from quiver.gateways.http.routes.messages.life import life_routes
 from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
+from quiver.gateways.http.routes.metrics.metrics import metrics_routes
 from quiver.gateways.http.routes.metrics.overview import overview_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
@@ -58,6 +59,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         health_routes(broker, readiness),
         node_routes(broker, node),
         overview_routes(broker, node, readiness),
+        metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
     )
     return DocumentRoutes(routes, node.version).routes
