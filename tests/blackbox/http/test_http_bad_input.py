@@ -24,6 +24,8 @@ KNOWN = {
     "id": "1",
     "producer": "1",
     "schedule": "s",
+    "search": "0123456789abcdef",
+    "offset": "0",
     "version": "0",
     "folder": "lib",
     "file": "dom.js",
