@@ -72,7 +72,7 @@ async def test_long_values_are_cut_at_the_end_of_a_character(client, broker):
     )
     page = (await client.get(PATH, params={"max_value_bytes": 11})).json()
     shown = [(each.get("value", each.get("value_base64")), each.get("value_bytes")) for each in page["messages"]]
-    assert shown == [("short", None), ("äöüäö", 60), ("x" * 11, None), ("/////////////////w==", 20), (None, None)]
+    assert shown == [("short", None), ("äöüäö", 60), ("x" * 11, None), ("//////////////8=", 20), (None, None)]
     assert (await client.get(PATH, params={"max_value_bytes": 0})).status_code == 400
 
 

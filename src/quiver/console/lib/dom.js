@@ -72,7 +72,10 @@ function became(present, child) {
   if (present.localName.includes("-")) return present.adopt?.(child) ?? false;
   for (const name of present.getAttributeNames()) if (!child.hasAttribute(name)) present.removeAttribute(name);
   for (const name of child.getAttributeNames()) {
-    if (present.getAttribute(name) !== child.getAttribute(name)) present.setAttribute(name, child.getAttribute(name));
+    if (present.getAttribute(name) === child.getAttribute(name)) continue;
+    if (name === "style")
+      present.style.cssText = child.style.cssText; // the content policy refuses the attribute
+    else present.setAttribute(name, child.getAttribute(name));
   }
   for (const type of Object.keys(child[LISTENERS] ?? {})) listen(present, type, child[LISTENERS][type]);
   if (present.type === "checkbox") present.checked = child.checked;
