@@ -11,11 +11,17 @@ from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
+from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
+from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
+from quiver.metrics.sources.groups import GroupNumbers
+from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.topics import TopicNumbers
+from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -107,10 +113,11 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
-        backlog = BacklogCounter(
-            self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+        self.life = MessageLives(
+            self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
-        self.sampler = Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
+        self.sampler = self._new_sampler()
+        self.metrics = self._new_collector()
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -137,6 +144,22 @@ class Broker:
             coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
         )
         return Transactions(coordinator, publishing, applier, self.streams, self.queues)
+
+    def _new_sampler(self) -> Sampler:
+        backlog = BacklogCounter(
+            self._catalogue, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+        )
+        return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
+
+    def _new_collector(self) -> Collector:
+        return Collector(
+            [
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
+                TransactionNumbers(self.transactions),
+                GatewayNumbers(self.sampler.gateways),
+            ]
+        )
 
     def _new_health(self) -> Health:
         return Health(

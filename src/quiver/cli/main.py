@@ -22,6 +22,7 @@ class _Commands(LazyGroup):
         "delayed": Subcommand("quiver.cli.commands.delayed", "List and cancel delayed messages."),
         "schedule": Subcommand("quiver.cli.commands.schedules", "Send messages at recurring times."),
         "txn": Subcommand("quiver.cli.commands.transactions", "List, describe and abort transactions."),
+        "trace": Subcommand("quiver.cli.commands.traces", "Show what happened to messages."),
         "work": Subcommand("quiver.cli.commands.work", "Run a function as a worker of a queue group."),
         "pipeline": Subcommand("quiver.cli.commands.pipeline", "Run jobs on Spark: archive, replay, compact."),
         "top": Subcommand("quiver.cli.commands.top", "Show what a broker does, live."),

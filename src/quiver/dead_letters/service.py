@@ -22,6 +22,7 @@ from quiver.model.limits import MIB, PAGE_BYTES
 from quiver.model.names import check_name
 from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
+from quiver.queues.journal.events import DeadLetterOrigin
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
 from quiver.queues.state.port import Run, Settlement
@@ -176,7 +177,7 @@ class DeadLetters:
         for number, held in by_partition.items():
             queue = await self._queues.partition_queue(topic, number)
             moves = [] if target is None else _moves(queue, held, target)
-            await queue.remove_dead_letters(_runs(held), moves)
+            await queue.remove_dead_letters(_runs(held), moves, _origins(held))
             await queue.dead_letters_arrived(Settlement([], moves=moves))
             await _free_room(queue)
 
@@ -261,6 +262,15 @@ def _moves(
 def _runs(dead_letters: Sequence[DeadLetter]) -> list[Run]:
     """The offsets of some dead letters of one partition, in order."""
     return ranges_of(sorted(dead_letter.offset for dead_letter in dead_letters))
+
+
+def _origins(dead_letters: Sequence[DeadLetter]) -> list[DeadLetterOrigin | None]:
+    """Where each came from, in the order of their offsets."""
+    in_order = sorted(dead_letters, key=lambda dead_letter: dead_letter.offset)
+    return [
+        None if (origin := each.original) is None else (origin.topic, origin.partition, origin.offset, each.group)
+        for each in in_order
+    ]
 
 
 async def _free_room(queue: PartitionQueue) -> None:

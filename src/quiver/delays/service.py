@@ -145,6 +145,10 @@ class Delays:
         delayed, state = found
         return DelayedMessage(partition, id, delayed.deliver_at_ms, Priority(delayed.priority), state)
 
+    def of_partition(self, topic_id: int, number: int) -> PartitionDelays | None:
+        """None if nothing was ever delayed there."""
+        return self._partitions.get(topic_id, number)
+
     async def cancel(self, topic_name: str, partition: int, ids: Sequence[int]) -> set[int]:
         """Cancels messages; returns those that will never be delivered. The others had left, or never existed."""
         delays = self._find(topic_name, partition)

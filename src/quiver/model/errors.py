@@ -278,6 +278,11 @@ class DelayedNotFound(QuiverError):
         super().__init__(message, **details)
 
 
+class MessageNotFound(QuiverError):
+    code, status = "message_not_found", 404
+    sentence = "there is no message {message}: {problem}"
+
+
 class DeadLetterNotFound(QuiverError):
     code, status = "dead_letter_not_found", 404
     sentence = "there is no dead letter {id!r} of {topic!r}; it was redriven or purged, or never existed"

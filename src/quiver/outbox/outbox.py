@@ -38,6 +38,15 @@ def mover_id(purpose: Purpose, topic_id: int, partition: int) -> int:
     return FIRST_RELAY_ID | topic_id << 18 | partition << 2 | _PURPOSES[purpose]
 
 
+def source_of(producer_id: int) -> tuple[Purpose, int, int] | None:
+    """What a `mover_id` says: the purpose, and topic id and partition of the source. None for a producer's own id."""
+    if producer_id < FIRST_RELAY_ID:
+        return None
+    place = producer_id - FIRST_RELAY_ID
+    purpose = next(name for name, number in _PURPOSES.items() if number == place & 3)
+    return purpose, place >> 18, place >> 2 & 0xFFFF
+
+
 class Outbox:
     """Changes take effect immediately; the owner writes them to the journal: `begin` as its move, `done` as its id.
 

@@ -13,6 +13,7 @@ from quiver.protocol.compaction_messages import CompactionRequest, CompactionRes
 from quiver.protocol.dead_letter_messages import DeadLetterRequest, DeadLetterResponse
 from quiver.protocol.delay_messages import DelayRequest, DelayResponse
 from quiver.protocol.group_messages import GroupRequest, GroupResponse
+from quiver.protocol.life_messages import LifeRequest, LifeResponse
 from quiver.protocol.message import Message as Message
 from quiver.protocol.queue_messages import QueueRequest, QueueResponse
 from quiver.protocol.schedule_messages import ScheduleRequest, ScheduleResponse
@@ -133,6 +134,7 @@ Request = (
     | DeadLetterRequest
     | DelayRequest
     | CompactionRequest
+    | LifeRequest
     | TransactionRequest
 )
 
@@ -255,5 +257,6 @@ Response = (
     | DeadLetterResponse
     | DelayResponse
     | CompactionResponse
+    | LifeResponse
     | TransactionResponse
 )

@@ -1,11 +1,22 @@
-"""The frame of one small message, put together from bytes: what `build_frame` makes, in a third of the time."""
+"""The frame of one small message, put together from bytes: what `build_frame` makes, in a third of the time. And the
+value of such a frame, read in a quarter of the time of `open_frame`."""
 
 import struct
 
 import google_crc32c
 
 from quiver.records.build import build_frame
-from quiver.records.header import ALIGNMENT, COLUMN_KEY, HEADER_BYTES, MAGIC, NO_PRODUCER, VERSION, pack_header_fields
+from quiver.records.header import (
+    ALIGNMENT,
+    COLUMN_KEY,
+    COMPRESSION_MASK,
+    HEADER_BYTES,
+    MAGIC,
+    NO_PRODUCER,
+    VERSION,
+    FrameHeader,
+    pack_header_fields,
+)
 
 SINGLE_VALUE_BYTES = 1024
 SINGLE_KEY_BYTES = 256
@@ -51,6 +62,21 @@ def single_frame(
     )  # fmt: skip
     crc = google_crc32c.value(head[:4] + head[32:] + body)
     return b"".join((head[:4], _LENGTH.pack(crc), head[8:], body))
+
+
+def single_value(frame: bytes, header: FrameHeader) -> bytes | None:
+    """The value of a stored frame that has one message and no other column, uncompressed.
+
+    None if it is another frame, or damaged: `open_frame` says what is wrong. The header has been checked.
+    """
+    if header.record_count != 1 or header.columns or header.attributes & COMPRESSION_MASK:
+        return None
+    if google_crc32c.value(frame[:4] + frame[32:]) != header.body_crc:
+        return None
+    buffers = HEADER_BYTES + 8 + _LENGTH.unpack_from(frame, HEADER_BYTES + 4)[0]
+    _, length = _ENDS.unpack_from(frame, buffers)
+    data = frame[buffers + _ENDS.size :]
+    return data[:length] if length + -length % ALIGNMENT == len(data) else None  # a tombstone has one more buffer
 
 
 def _learn(lengths: tuple[int, int]) -> bytes:

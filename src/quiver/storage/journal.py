@@ -169,6 +169,11 @@ class Journal:
         await asyncio.shield(self._next_sync)
 
     @property
+    def log(self) -> Log:
+        """For those who read what was written."""
+        return self._log
+
+    @property
     def replay_bytes(self) -> int:
         """What the next start would have to replay."""
         return self._bytes_since

@@ -42,6 +42,7 @@ ROUTES: dict[str, list[str]] = {
     "/healthz": [""],
     "/livez": [""],
     "/logs": ["", "?limit=1&level=error"],
+    "/metrics": [""],
     "/node": [""],
     "/openapi.json": [""],
     "/overview": [""],
@@ -60,6 +61,7 @@ ROUTES: dict[str, list[str]] = {
     "/topics/{topic}/dlq": ["", "?group=workers&reason=rejected", "?contains=m&order=newest&limit=1"],
     "/topics/{topic}/messages": ["?partition=0", "?partition=0&offset=3&limit=2&isolation=read_uncommitted"],
     "/topics/{topic}/partitions/{partition}/messages": ["", "?offset=100", "?from_time=2026-01-01T00:00:00Z"],
+    "/topics/{topic}/partitions/{partition}/messages/{offset}/life": [""],
     "/topics/{topic}/queues": [""],
     "/topics/{topic}/queues/{group}": [""],
     "/transactions": ["", "?limit=1"],
@@ -89,7 +91,7 @@ CLOCKS = {
 }
 """Parts of answers that tell the time or the state of the machine."""
 
-SAMPLED = {"/overview"}
+SAMPLED = {"/metrics", "/overview"}
 """What they say is some seconds old, and about the requests themselves too."""
 
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
@@ -110,6 +112,7 @@ LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
     "delayed.get": lambda q, busy: q.delayed.get(busy.topic, 0, busy.delayed[0]),
     "schedules.list": lambda q, busy: q.schedules.list(),
     "schedules.get": lambda q, busy: q.schedules.get(busy.schedule),
+    "traces.message": lambda q, busy: q.traces.message(busy.topic, 0, 0),
     "transactions.list": lambda q, busy: q.transactions.list(),
     "transactions.describe": lambda q, busy: q.transactions.describe("tx-None"),
     "transactions.stats": lambda q, busy: q.transactions.stats(),
@@ -121,6 +124,7 @@ CHANGING_METHODS = {
     "dead_letters": set(),
     "delayed": {"cancel", "cancel_many"},
     "schedules": {"add", "alter", "pause", "resume", "run", "remove"},
+    "traces": set(),
     "transactions": {"abort", "commit", "abort_all", "init"},
 }
 
@@ -139,6 +143,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "delayed show": ["{topic}", "0:{delayed}"],
     "schedule list": [],
     "schedule describe": ["{schedule}"],
+    "trace message": ["{topic}", "0", "0"],
     "txn list": [],
     "txn describe": ["tx-None"],
     "consume": ["{topic}"],
@@ -176,6 +181,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "topic": topics,
         "group": GROUPS,
         "partition": [0],
+        "offset": [0, 1, 2, 3, 1000],
         "id": busy.delayed,
         "schedule": [busy.schedule],
     }

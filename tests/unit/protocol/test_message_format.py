@@ -15,10 +15,12 @@ from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.schedule import DelayedMessage, ScheduleChanges
 from quiver.model.settlement import ACK, NACK, SettleRequest
+from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import delay_messages as y
 from quiver.protocol import group_messages as g
+from quiver.protocol import life_messages as f
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
 from quiver.protocol import schedule_messages as s
@@ -250,6 +252,16 @@ RESPONSES += [
         "93ccb69199a3373a32a269640702a46f70656ecd03e8cdea609192a66f72646572730091a16701",
     ),
     (t.TransactionStats(1, 2, 3, 0.5), "95ccb7010203cb3fe0000000000000"),
+]
+
+
+_LIFE = MessageLife("t", 0, 7, [LifeEvent("appended", 5, to=Place("u", 1, 2))], [GroupStanding("g", "queue", "dead")])
+REQUESTS += [(f.GetLife("t", 0, 7), "945fa1740007")]
+RESPONSES += [
+    (
+        f.Life(_LIFE),
+        "92ccc398a1740007919da8617070656e64656405a0a000c0a0a0c093a1750102c0c0a09194a167a57175657565a46465616400c090a0",
+    )
 ]
 
 

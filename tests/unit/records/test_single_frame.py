@@ -8,8 +8,8 @@ from quiver.model.limits import Limits
 from quiver.records import single
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
-from quiver.records.header import CONTROL, TRANSACTIONAL
-from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, is_single, single_frame
+from quiver.records.header import CONTROL, HEADER_BYTES, TRANSACTIONAL, unpack_header
+from quiver.records.single import SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES, is_single, single_frame, single_value
 
 
 @given(
@@ -61,3 +61,25 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for length in range(10):
         single_frame(bytes(length), None, timestamp_ms=0, priority=2, identity=(1, 0, 0))
         assert len(single._arrow_metadata) <= 3
+
+
+@given(
+    values=st.lists(st.none() | st.binary(max_size=100), min_size=1, max_size=3),
+    key=st.none() | st.binary(max_size=10),
+    compression=st.sampled_from(["none", "lz4"]),
+)
+def test_its_value_is_read_or_left_to_others(values: list[bytes | None], key: bytes | None, compression: str) -> None:
+    keys = None if key is None else [key] * len(values)
+    frame = bytes(build_frame(values, keys=keys, timestamp_ms=5, compression=compression))
+    found = single_value(frame, unpack_header(frame))
+    is_plain = len(values) == 1 and values[0] is not None and key is None and compression == "none"
+    assert found == (values[0] if is_plain else None)
+
+
+def test_a_damaged_value_is_left_to_others() -> None:
+    frame = bytearray(build_frame([b"some value"], timestamp_ms=5))
+    header = unpack_header(frame)
+    for place in range(HEADER_BYTES, len(frame)):
+        frame[place] ^= 1
+        assert single_value(bytes(frame), header) is None
+        frame[place] ^= 1

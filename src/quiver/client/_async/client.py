@@ -11,6 +11,7 @@ from quiver.client._async.admin.groups import AsyncGroups
 from quiver.client._async.admin.queues import AsyncQueues
 from quiver.client._async.admin.schedules import AsyncSchedules
 from quiver.client._async.admin.topics import AsyncTopics
+from quiver.client._async.admin.traces import AsyncTraces
 from quiver.client._async.admin.transactions import AsyncTransactions
 from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncEnvironment
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, Target
@@ -88,6 +89,7 @@ class AsyncClient:
         self.delayed = AsyncDelayed(self._connection)
         self.schedules = AsyncSchedules(self._connection)
         self.transactions = AsyncTransactions(self._connection)
+        self.traces = AsyncTraces(self._connection)
         self.frames = AsyncFrames(self._fetch_connection)
         self._transactionals = AsyncTransactionPool(self._connection)
 

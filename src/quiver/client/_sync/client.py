@@ -13,6 +13,7 @@ from quiver.client._sync.admin.groups import Groups
 from quiver.client._sync.admin.queues import Queues
 from quiver.client._sync.admin.schedules import Schedules
 from quiver.client._sync.admin.topics import Topics
+from quiver.client._sync.admin.traces import Traces
 from quiver.client._sync.admin.transactions import Transactions
 from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environment
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, Target
@@ -89,6 +90,7 @@ class Client:
         self.delayed = Delayed(self._connection)
         self.schedules = Schedules(self._connection)
         self.transactions = Transactions(self._connection)
+        self.traces = Traces(self._connection)
         self.frames = Frames(self._fetch_connection)
         self._transactionals = TransactionPool(self._connection)
 

@@ -30,7 +30,7 @@ from quiver.outbox.outbox import Target
 from quiver.outbox.relay import OutboxRelay
 from quiver.partition.partition import Partition, PartitionSettings, log_options
 from quiver.storage.journaled_state import JournaledState
-from quiver.storage.port import Storage
+from quiver.storage.port import Log, Storage
 from quiver.system.backoff import Backoff
 from quiver.system.clock import Clock
 
@@ -227,6 +227,11 @@ class PartitionDelays:
         if id in self.state.cancelled:
             return delayed, "cancelled"
         return delayed, "expired" if id in self.state.expired else "delivered"
+
+    @property
+    def timers_log(self) -> Log:
+        """The journal, for those who read what was written."""
+        return self._journaled.journal.log
 
     async def purge(self) -> None:
         """Removes every waiting message. Messages that are being moved are still delivered."""

@@ -105,11 +105,17 @@ class WrittenAt(msgspec.Struct, frozen=True, array_like=True, tag=11):
     now_ms: int
 
 
+DeadLetterOrigin = tuple[str, int, int, str]
+"""Topic, partition and offset of the message that became a dead letter, and the group that gave it up."""
+
+
 class DeadLettersRemoved(msgspec.Struct, frozen=True, array_like=True, tag=10):
     """In a dead-letter topic: these were sent back, or purged (without moves)."""
 
     runs: list[Run]
     moves: list[Move]
+    origins: list[DeadLetterOrigin | None] = []
+    """Where each of them came from, in the order of the runs: the life of a message knows it when they are gone."""
 
 
 Event = (

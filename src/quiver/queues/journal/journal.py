@@ -29,7 +29,7 @@ from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.queues.state.port import Dead
 from quiver.storage.journal import OPTIONS_FOR_WRITE, Journal
-from quiver.storage.port import Storage
+from quiver.storage.port import Log, Storage
 from quiver.structures.interval_set import IntervalSet
 
 logger = logging.getLogger(__name__)
@@ -152,7 +152,8 @@ class QueueJournal:
         """The events for messages that a group has given up, with the moves that carry them away."""
         if not dead:
             return []
-        group.counters.dead += sum(each.end - each.start for each in dead)
+        for each in dead:
+            group.counters.note_dead(each.reason, each.end - each.start)
         if self.is_dead_letter_partition:
             return [Died(group.id, list(dead), [])]
         return begin_moves(group.id, dead, self.outbox, self._number)
@@ -190,6 +191,11 @@ class QueueJournal:
                 return
 
     # the whole
+
+    @property
+    def log(self) -> Log:
+        """For those who read what was written."""
+        return self._journal.log
 
     @property
     def replay_bytes(self) -> int:

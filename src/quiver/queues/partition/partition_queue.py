@@ -12,7 +12,7 @@ from quiver.model.queue import Ordering, QueueSettings
 from quiver.outbox.outbox import Move, Outbox
 from quiver.partition.partition import Partition
 from quiver.queues.context import QueueContext
-from quiver.queues.journal.events import Began, DeadLettersRemoved, Forgotten, Rewound, SettledBelow
+from quiver.queues.journal.events import Began, DeadLetterOrigin, DeadLettersRemoved, Forgotten, Rewound, SettledBelow
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import MoveCarrier, MoveSource
 from quiver.queues.partition.lease_issuer import LeaseIds, LeaseIssuer
@@ -111,6 +111,11 @@ class PartitionQueue:
     def counters(self, group_id: int) -> Counters | None:
         group = self._groups.get(group_id)
         return None if group is None else group.counters
+
+    def undone(self, group_id: int) -> Counters:
+        """What `counters` has and was taken back."""
+        group = self._groups.get(group_id)
+        return Counters() if group is None else group.undone
 
     def state(self, group_id: int) -> GroupState | None:
         """For reading only: changes go through this class."""
@@ -242,7 +247,9 @@ class PartitionQueue:
             concerned.append(group_id)
         return concerned
 
-    async def remove_dead_letters(self, runs: Sequence[Run], moves: Sequence[Move]) -> None:
+    async def remove_dead_letters(
+        self, runs: Sequence[Run], moves: Sequence[Move], origins: Sequence[DeadLetterOrigin | None] = ()
+    ) -> None:
         """These are delivered no more. The moves were just begun in `outbox`, and are carried out."""
         fresh = [gap for start, end in runs for gap in self.removed.gaps(start, end)]
         for start, end in fresh:
@@ -253,7 +260,7 @@ class PartitionQueue:
             for start, end in fresh:
                 self.removed.remove(start, end)
 
-        self.journal.put_event(DeadLettersRemoved(list(runs), list(moves)), undo)
+        self.journal.put_event(DeadLettersRemoved(list(runs), list(moves), list(origins)), undo)
         self.journal.carry(moves)
         await self.journal.durable()
 

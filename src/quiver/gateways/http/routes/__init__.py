@@ -10,8 +10,10 @@ from quiver.gateways.http.routes.groups.groups import group_routes
 from quiver.gateways.http.routes.groups.membership import membership_routes
 from quiver.gateways.http.routes.groups.offsets import group_offset_routes
 from quiver.gateways.http.routes.groups.poll import poll_routes
+from quiver.gateways.http.routes.messages.life import life_routes
 from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
+from quiver.gateways.http.routes.metrics.metrics import metrics_routes
 from quiver.gateways.http.routes.metrics.overview import overview_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
@@ -37,6 +39,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         receive_routes(broker),
         settle_routes(broker),
         read_routes(broker),
+        life_routes(broker),
         poll_routes(broker),
         membership_routes(broker),
         group_offset_routes(broker),
@@ -52,6 +55,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         health_routes(broker, readiness),
         node_routes(broker, node),
         overview_routes(broker, node, readiness),
+        metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
     )
     return DocumentRoutes(routes, node.version).routes

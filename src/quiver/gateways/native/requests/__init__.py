@@ -7,6 +7,7 @@ from quiver.broker.broker import Broker
 from quiver.gateways.native.requests.dead_letters import DEAD_LETTER_RESPONSES
 from quiver.gateways.native.requests.delays import DELAY_RESPONSES
 from quiver.gateways.native.requests.groups import GROUP_RESPONSES
+from quiver.gateways.native.requests.life import LIFE_RESPONSES
 from quiver.gateways.native.requests.queues import QUEUE_RESPONSES
 from quiver.gateways.native.requests.schedules import SCHEDULE_RESPONSES
 from quiver.gateways.native.requests.topics import TOPIC_RESPONSES
@@ -19,6 +20,7 @@ RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     **TOPIC_RESPONSES,
     **GROUP_RESPONSES,
     **QUEUE_RESPONSES,
+    **LIFE_RESPONSES,
     **DEAD_LETTER_RESPONSES,
     **DELAY_RESPONSES,
     **SCHEDULE_RESPONSES,
