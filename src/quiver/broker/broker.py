@@ -35,6 +35,8 @@ from quiver.queues.depth import QueueDepths
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
+from quiver.search.service import Searches
+from quiver.search.tail import Tails
 from quiver.storage.port import Storage
 from quiver.streams.admin import GroupAdmin
 from quiver.streams.lag import GroupLag
@@ -113,6 +115,8 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
+        self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
+        self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self.life = MessageLives(
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
@@ -212,6 +216,8 @@ class Broker:
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
+        await self.tails.stop()
+        await self.searches.stop()
         await self.sampler.stop()
         await self._topics.stop()
         await self._compactions.stop()

@@ -52,6 +52,7 @@ ROUTES: dict[str, list[str]] = {
     "/reliability/stats": [""],
     "/schedules": ["", "?limit=1"],
     "/schedules/{schedule}": [""],
+    "/search/{search}": ["", "?after=1"],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
     "/topics/{topic}": [""],
@@ -147,6 +148,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "txn list": [],
     "txn describe": ["tx-None"],
     "consume": ["{topic}"],
+    "search": ["{topic}", "value is not null"],
     "config": [],
     "doctor": [],
     "top": ["--once"],
@@ -184,6 +186,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "offset": [0, 1, 2, 3, 1000],
         "id": busy.delayed,
         "schedule": [busy.schedule],
+        "search": ["0123456789abcdef"],
     }
     return [
         path + query.format(member=busy.member, topic=busy.topic)

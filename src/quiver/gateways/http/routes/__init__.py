@@ -24,6 +24,8 @@ from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
 from quiver.gateways.http.routes.queues.stats import queue_stats_routes
 from quiver.gateways.http.routes.schedules import schedule_routes
+from quiver.gateways.http.routes.search.search import search_routes
+from quiver.gateways.http.routes.search.tail import tail_routes
 from quiver.gateways.http.routes.topics.compaction import compaction_routes
 from quiver.gateways.http.routes.topics.topics import topic_routes
 from quiver.gateways.http.routes.transactions.transactions import transaction_routes
@@ -52,6 +54,8 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         dead_letter_routes(broker),
         delayed_routes(broker),
         compaction_routes(broker),
+        search_routes(broker),
+        tail_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
         overview_routes(broker, node, readiness),
