@@ -54,7 +54,7 @@ export function letterTable({ messages: rows, dlq_topic: source }, chosen, chang
       },
       { name: "Group", class: "key", cell: (row) => row.group ?? "–" },
       { name: "Reason", cell: (row) => pill(row.reason ?? "unknown", row.reason === "rejected" ? "bad" : "warn") },
-      { name: "Attempts", number: true, cell: (row) => count(row.attempts) },
+      { name: "Attempts", number: true, class: "wide", cell: (row) => count(row.attempts) },
       { name: "Key", class: "key mono", cell: (row) => h("bdi", {}, oneLine(row, "key")) },
       {
         name: "Last error",

@@ -108,7 +108,7 @@ const COLUMNS = [
   { name: "State", key: "state", by: (row) => row.state, cell: state },
   {
     name: "Topics",
-    class: "key",
+    class: "key wide",
     cell: (row) => h("span", { class: "soft", title: row.topics.join(", ") }, row.topics.join(", ")),
   },
   { name: "Members", key: "members", number: true, by: (row) => row.members, cell: (row) => count(row.members) },
@@ -122,7 +122,7 @@ const COLUMNS = [
       h("span", { class: "rate" }, count(row.lag)),
     ],
   },
-  { name: "Caught up", cell: catchUp, about: "At the pace this page has seen" },
+  { name: "Caught up", class: "wide", cell: catchUp, about: "At the pace this page has seen" },
   {
     name: "Leased",
     key: "leased",

@@ -62,13 +62,14 @@ async function page(view, details, place, area, status) {
     query: { max_value_bytes: CUT },
     signal: view.signal,
   });
-  const at_ = place.partition ?? found.messages[0]?.partition;
   const first = found.messages.at(-1);
   view.command({
     curl: curl(
       "GET",
       at`/topics/${topic}/messages`,
-      first ? { partition: at_, offset: place.partition === null ? undefined : first.offset, limit: PAGE } : {},
+      place.partition === null || !first
+        ? { limit: PAGE, after: found.before ? Object.values(found.before).join(".") : "" }
+        : { partition: place.partition, offset: first.offset, limit: PAGE },
     ),
     cli:
       place.partition === null || !first

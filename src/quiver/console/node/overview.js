@@ -129,7 +129,7 @@ function numbers(overview, history, span) {
       overview.publish_p99_ms === null || overview.publish_p99_ms === undefined
         ? "–"
         : duration(overview.publish_p99_ms / 1000),
-      "request to response",
+      "to the response",
     ),
     tile("Lag", short(overview.lag_messages), link("#/groups", `${count(overview.groups)} groups`)),
     tile(

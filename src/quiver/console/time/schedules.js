@@ -62,14 +62,14 @@ const columns = (reload) => [
       h("span", { class: "soft" }, `${inWords(row.cron)} · ${row.timezone}`),
     ],
   },
-  { name: "Topic", class: "key", cell: (row) => row.topic },
+  { name: "Topic", class: "key wide", cell: (row) => row.topic },
   {
     name: "Next run",
     cell: (row) => (row.paused ? pill("paused", "warn") : h("span", { title: row.next_run }, ago(row.next_run))),
   },
   {
     name: "Last run",
-    class: "mono",
+    class: "mono wide",
     cell: (row) => (row.error ? pill("failed", "bad", row.error) : time(row.last_run).replace(/\.\d+$/, "")),
   },
   { name: "Runs", number: true, cell: (row) => count(row.fired_count) },

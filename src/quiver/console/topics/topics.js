@@ -149,6 +149,7 @@ const COLUMNS = [
   { name: "Retention", key: "retention", by: (row) => row.retention, cell: (row) => row.retention ?? "no limit" },
   {
     name: "",
+    class: "wide",
     cell: (row) =>
       h(
         "a",
