@@ -283,6 +283,11 @@ class MessageNotFound(QuiverError):
     sentence = "there is no message {message}: {problem}"
 
 
+class TraceNotFound(QuiverError):
+    code, status = "trace_not_found", 404
+    sentence = "there is no trace {trace}: no message of it was sampled, or the topic of traces keeps it no longer"
+
+
 class DeadLetterNotFound(QuiverError):
     code, status = "dead_letter_not_found", 404
     sentence = "there is no dead letter {id!r} of {topic!r}; it was redriven or purged, or never existed"

@@ -39,11 +39,13 @@ from quiver.records.header import (
     HEADER_BYTES,
     NO_PRODUCER,
     PADDING_SHIFT,
+    SAMPLED,
     TRANSACTIONAL,
     FrameHeader,
     body_crc,
     pack_header,
 )
+from quiver.records.sampling import has_sampled
 
 _MAX_COLUMN_BYTES = 2**31 - 1
 _HAS_PANDAS = find_spec("pandas") is not None
@@ -182,6 +184,8 @@ def _seal(
         attributes |= TRANSACTIONAL
     if control:
         attributes |= CONTROL
+    if HEADERS.bit in arrays and has_sampled(arrays[HEADERS.bit]):
+        attributes |= SAMPLED
     return _joined(
         join,
         FrameHeader(
