@@ -29,6 +29,7 @@ from quiver.records.columns import (
     VALUE,
     Arrays,
     Column,
+    has_sampled,
     layout_for,
 )
 from quiver.records.header import (
@@ -45,7 +46,6 @@ from quiver.records.header import (
     body_crc,
     pack_header,
 )
-from quiver.records.sampling import has_sampled
 
 _MAX_COLUMN_BYTES = 2**31 - 1
 _HAS_PANDAS = find_spec("pandas") is not None
