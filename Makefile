@@ -26,6 +26,7 @@ format: setup ## format the code and write the generated files again
 	@.venv/bin/python scripts/diagrams.py
 	@.venv/bin/python scripts/dashboards.py
 	@.venv/bin/python scripts/request_paths.py
+	@.venv/bin/python scripts/metrics_page.py
 	@.venv/bin/ruff check --fix --quiet . || true
 	@.venv/bin/ruff format --quiet .
 

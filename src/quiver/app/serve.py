@@ -17,9 +17,11 @@ from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config, shown_values
 from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
+from quiver.broker.broker import Broker
 from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
+from quiver.metrics.sources.node import Build, ProcessNumbers
 from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
@@ -113,11 +115,17 @@ class Server:
             node=self._node_info(build_info()),
             budget=budget,
         )
-        sampler = self._running.broker.sampler
-        sampler.gateways += [self._native.served, self._http.served]
-        sampler.start()
+        self._start_metrics(self._running.broker, self._native, self._http, budget)
         await _bind("http_port", config.http_port, self._http.start)
         self._native.other_ports.http = self._http.port
+
+    def _start_metrics(self, broker: Broker, native: NativeGateway, http: HttpGateway, budget: MemoryBudget) -> None:
+        build = build_info()
+        held_bytes = {"requests": lambda: budget.held_bytes, "queue_frames": lambda: broker.queues.cached_bytes}
+        process = Build(build.version, build.git_commit, self._clock.now_ms())
+        broker.metrics.sources.append(ProcessNumbers(process, http.machine, http.lag, held_bytes))
+        broker.sampler.gateways += [native.served, http.served]
+        broker.sampler.start()
 
     @property
     def addresses(self) -> Addresses:

@@ -16,7 +16,12 @@ from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
+from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
+from quiver.metrics.sources.groups import GroupNumbers
+from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.topics import TopicNumbers
+from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
@@ -30,6 +35,8 @@ from quiver.queues.depth import QueueDepths
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
+from quiver.search.service import Searches
+from quiver.search.tail import Tails
 from quiver.storage.port import Storage
 from quiver.streams.admin import GroupAdmin
 from quiver.streams.lag import GroupLag
@@ -110,13 +117,13 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
+        self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
+        self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self.life = MessageLives(
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
-        backlog = BacklogCounter(
-            self.groups, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
-        )
-        self.sampler = Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
+        self.sampler = self._new_sampler()
+        self.metrics = self._new_collector()
         self._trace_collector = TraceCollector(
             self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
         )
@@ -147,6 +154,22 @@ class Broker:
             coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
         )
         return Transactions(coordinator, publishing, applier, self.streams, self.queues)
+
+    def _new_sampler(self) -> Sampler:
+        backlog = BacklogCounter(
+            self._catalogue, self._partitions, self.lag, self.delays, self.transactions, self.dead_letters
+        )
+        return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
+
+    def _new_collector(self) -> Collector:
+        return Collector(
+            [
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
+                TransactionNumbers(self.transactions),
+                GatewayNumbers(self.sampler.gateways),
+            ]
+        )
 
     def _new_health(self) -> Health:
         return Health(
@@ -201,6 +224,8 @@ class Broker:
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
+        await self.tails.stop()
+        await self.searches.stop()
         await self.sampler.stop()
         await self._trace_collector.stop()
         await self._topics.stop()

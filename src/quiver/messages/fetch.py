@@ -14,6 +14,7 @@ from quiver.partition.traffic import Traffic
 from quiver.storage.port import FrameSlice
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, Turnstile
+from quiver.telemetry.histogram import Histogram
 from quiver.topics.partitions import Partitions
 
 _PARTS_PER_LOOK = 16
@@ -109,6 +110,8 @@ def _count(answer: Sequence[FetchedSlice]) -> None:
         if fetched.slice is not None and fetched.traffic is not None:
             fetched.traffic.fetched_messages += max(0, fetched.slice.end_offset - fetched.part.offset)
             fetched.traffic.fetched_bytes += fetched.slice.length
+            if not fetched.slice.is_in_file:
+                fetched.traffic.fetched_copied_bytes += fetched.slice.length
 
 
 class Fetch:
@@ -117,6 +120,8 @@ class Fetch:
         self._clock = clock
         self._limits = limits
         self._turnstile = Turnstile()
+        self.wait_seconds = Histogram()
+        """How long fetches waited that found too little at first."""
 
     async def fetch(
         self,
@@ -142,6 +147,7 @@ class Fetch:
                 answer = await self._read_when_more(answer, wanted, deadline, news)
             finally:
                 news.stop()
+                self.wait_seconds.observe(self._clock.monotonic() + max_wait_ms / 1000 - deadline)
         _count(answer)
         return answer
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
-from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError
-from quiver.streams.lag import GroupLag
+from quiver.streams.lag import GroupLag, PartitionLag
 from quiver.system.pace import Pace, paced
+from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.service import Transactions
 
@@ -23,30 +23,67 @@ class Backlog(NamedTuple):
     groups: int = 0
 
 
+class GroupBacklog(NamedTuple):
+    """Of a group in a topic."""
+
+    topic_id: int
+    group_id: int
+    is_queue: bool
+    lag_messages: int
+    lag_ms: int
+    """Age of the oldest message that the group has not read, or not settled."""
+    leased: int
+    retrying: int
+    blocked_keys: int
+
+
 class BacklogCounter:
     def __init__(
         self,
-        groups: Groups,
+        catalogue: TopicCatalogue,
         partitions: Partitions,
         lag: GroupLag,
         delays: Delays,
         transactions: Transactions,
         dead_letters: DeadLetters,
     ) -> None:
-        self._groups = groups
+        self._catalogue = catalogue
         self._partitions = partitions
+        self._groups = lag.groups
         self._lag = lag
         self._delays = delays
         self._transactions = transactions
         self._dead_letters = dead_letters
+        self.groups: list[GroupBacklog] = []
+        """By topic and group, as they were counted last."""
+
+    async def _of_group(self, name: str) -> list[GroupBacklog]:
+        group, by_topic = self._groups.group(name), dict[str, list[PartitionLag]]()
+        for part in await self._lag.of(name):
+            by_topic.setdefault(part.topic, []).append(part)
+        return [
+            GroupBacklog(
+                self._catalogue.topic(topic).id,
+                group.id,
+                group.kind == "queue",
+                sum([part.messages for part in parts]),
+                max([part.time_ms for part in parts]),
+                sum([part.leased for part in parts]),
+                sum([part.retrying for part in parts]),
+                sum([part.blocked_keys for part in parts]),
+            )
+            for topic, parts in by_topic.items()
+        ]
 
     async def count(self) -> Backlog:
         """In slices: others get their turns. What is deleted or damaged meanwhile counts as nothing."""
-        lag_messages = 0
         names = list(self._groups.groups()) if self._groups.problem is None else []
+        groups: list[GroupBacklog] = []
         async for name in paced(names):
             with contextlib.suppress(QuiverError):
-                lag_messages += sum([part.messages for part in await self._lag.of(name, with_age=False)])
+                groups += await self._of_group(name)
+        self.groups = groups
+        lag_messages = sum([group.lag_messages for group in groups])
         delayed = log_bytes = 0
         pace = Pace()
         for topic_id, partitions in self._partitions.by_topic():

@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from quiver.metrics.backlog import Backlog, BacklogCounter
+from quiver.metrics.backlog import Backlog, BacklogCounter, GroupBacklog
 from quiver.metrics.history import History
 from quiver.model.errors import TopicNotFound
 from quiver.queues.service import Queues
@@ -132,6 +132,10 @@ class Sampler:
     async def history(self) -> dict[str, list[float]]:
         """Of the last minutes: `seconds` has the time of each point, the others its values."""
         return self._history.columns()
+
+    async def group_backlogs(self) -> Sequence[GroupBacklog]:
+        """By topic and group, some seconds old."""
+        return self._counter.groups
 
     async def topic_rates(self) -> Mapping[int, TopicRates]:
         """By topic id, where anything has happened."""

@@ -303,6 +303,14 @@ class ScheduleExists(QuiverError):
     sentence = "schedule {schedule!r} exists already; remove it first or choose another name"
 
 
+class SearchNotFound(QuiverError):
+    code, status = "search_not_found", 404
+    sentence = (
+        "there is no search {search!r}: one is forgotten a minute after its end, and when the broker restarts; begin "
+        "it again, with its cursor"
+    )
+
+
 class NotSupported(QuiverError):
     code, status = "not_supported", 501
     sentence = "{feature} is not available in this version"

@@ -175,6 +175,11 @@ class Partition:
         return self.tables.producers.passed(relay, sequence)
 
     @property
+    def waiting_bytes(self) -> int:
+        """What was accepted and is not written yet."""
+        return self._writer.queued_bytes
+
+    @property
     def ttl_ms(self) -> int | None:
         """The topic's time to live, for messages that have none of their own."""
         return self._config.ttl_ms

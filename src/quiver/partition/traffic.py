@@ -9,6 +9,7 @@ class Traffic:
         "browsed_messages",
         "duplicates",
         "fetched_bytes",
+        "fetched_copied_bytes",
         "fetched_messages",
         "published_bytes",
         "published_frames",
@@ -25,6 +26,8 @@ class Traffic:
         self.fetched_messages = self.fetched_bytes = 0
         """Sent to readers as they are stored. Messages are offsets that the frames cover: in a compacted topic, or
         with transactions, fewer arrive."""
+        self.fetched_copied_bytes = 0
+        """Of these bytes, what was not in a file."""
         self.received_messages = self.received_bytes = 0
         """Leased to consumers of queues, and to members of groups that poll."""
         self.browsed_messages = self.browsed_bytes = 0

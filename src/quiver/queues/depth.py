@@ -182,7 +182,7 @@ async def partition_depth(
         ready,
         counts.leased,
         max(0, counts.retrying - due),
-        0 if counters is None else counters.dead,
+        0 if counters is None else counters.dead - queue.undone(group.id).dead,
         await _append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),

@@ -54,6 +54,7 @@ class Queues:
         self._catalogue = catalogue
         self._groups = groups
         self.lease_clock = context.lease_clock
+        self._frames = context.frames
         self.watchers = GroupWatchers()
         self._times = LeaseTimes(context.lease_clock)
         self._opener = PartitionQueueOpener(storage, partitions, mover, context, self._times)
@@ -142,6 +143,11 @@ class Queues:
     def partition_queues(self, topic_id: int) -> Mapping[int, PartitionQueue]:
         """Those that are open, by partition."""
         return self._partition_queues.of(topic_id)
+
+    @property
+    def cached_bytes(self) -> int:
+        """What the frames take that were read ahead."""
+        return self._frames.size_bytes
 
     def all_partition_queues(self) -> list[PartitionQueue]:
         """Those that are open."""

@@ -181,11 +181,11 @@ class QueueStats:
 
 
 def _settled(queue: PartitionQueue, group_id: int) -> Settled:
-    state, counters = queue.state(group_id), queue.counters(group_id)
+    state, counters, undone = queue.state(group_id), queue.counters(group_id), queue.undone(group_id)
     settled = Settled(in_flight=0 if state is None else state.counts().leased)
     if counters is not None:
         for name in ("delivered", "acks", "nacks", "rejects", "extensions", "dead", "expired_leases", "lost"):
-            setattr(settled, name, getattr(counters, name))
+            setattr(settled, name, getattr(counters, name) - getattr(undone, name))
     return settled
 
 

@@ -82,6 +82,7 @@ class FrameSlice(Protocol):
     length: int
     end_offset: int
     """After the last whole frame, as far as that is known without a search: for counting."""
+    is_in_file: bool
 
     @property
     def file(self) -> tuple[int, int] | None:

@@ -28,13 +28,15 @@ class PartitionLag(NamedTuple):
     leased: int = 0
     """Leased by consumers of a queue group, and therefore not part of the lag."""
     retrying: int = 0
+    blocked_keys: int = 0
+    """Keys of a queue group whose messages wait for an earlier one; at most 20 per partition are counted."""
 
 
 class GroupLag:
     def __init__(
         self, groups: Groups, streams: Streams, queues: Queues, partitions: Partitions, *, clock: Clock
     ) -> None:
-        self._groups = groups
+        self.groups = groups
         self._streams = streams
         self._queues = queues
         self._partitions = partitions
@@ -45,7 +47,7 @@ class GroupLag:
 
         Each age needs a read.
         """
-        definition = self._groups.group(group)
+        definition = self.groups.group(group)
         if definition.kind == "queue":
             return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
         group_id, state = definition.id, self._streams.group(group)
@@ -86,6 +88,7 @@ class GroupLag:
             None,
             leased=part.leased,
             retrying=part.retrying,
+            blocked_keys=len(part.blocked_keys),
         )
 
     async def _age_ms(self, partition: Partition, offset: int) -> int:

@@ -3,6 +3,8 @@
 import asyncio
 from collections import deque
 
+from quiver.telemetry.histogram import Histogram
+
 _INTERVAL_S = 0.1
 _KEPT = 100
 
@@ -12,6 +14,7 @@ class LoopLag:
 
     def __init__(self) -> None:
         self._lags: deque[float] = deque(maxlen=_KEPT)
+        self.seconds = Histogram()
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -34,5 +37,7 @@ class LoopLag:
         self._timer = loop.call_at(due, self._fired, loop, due)
 
     def _fired(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
-        self._lags.append(max(0.0, loop.time() - due))
+        late = max(0.0, loop.time() - due)
+        self._lags.append(late)
+        self.seconds.observe(late)
         self._arm(loop)

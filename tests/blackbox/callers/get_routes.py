@@ -7,7 +7,7 @@ from typing import Any
 LEASING = {"/groups/{group}/poll"}
 """A GET that does something: it leases messages to a member, and is documented to."""
 
-ENDLESS = {"/overview/stream"}
+ENDLESS = {"/overview/stream", "/topics/{topic}/tail"}
 """Streams that go on until the client leaves."""
 
 

@@ -43,6 +43,7 @@ ROUTES: dict[str, list[str]] = {
     "/healthz": [""],
     "/livez": [""],
     "/logs": ["", "?limit=1&level=error"],
+    "/metrics": [""],
     "/node": [""],
     "/openapi.json": [""],
     "/overview": [""],
@@ -52,6 +53,7 @@ ROUTES: dict[str, list[str]] = {
     "/reliability/stats": [""],
     "/schedules": ["", "?limit=1"],
     "/schedules/{schedule}": [""],
+    "/search/{search}": ["", "?after=1"],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
     "/topics/{topic}": [""],
@@ -95,7 +97,7 @@ CLOCKS = {
 }
 """Parts of answers that tell the time or the state of the machine."""
 
-SAMPLED = {"/overview"}
+SAMPLED = {"/metrics", "/overview"}
 """What they say is some seconds old, and about the requests themselves too."""
 
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
@@ -158,6 +160,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "txn list": [],
     "txn describe": ["tx-None"],
     "consume": ["{topic}"],
+    "search": ["{topic}", "value is not null"],
     "config": [],
     "doctor": [],
     "top": ["--once"],
@@ -200,6 +203,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "trace": [TRACE],
         "id": busy.delayed,
         "schedule": [busy.schedule],
+        "search": ["0123456789abcdef"],
     }
     return [
         path + query.format(member=busy.member, topic=busy.topic)

@@ -25,6 +25,7 @@ from quiver.protocol import life_messages as f
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
 from quiver.protocol import schedule_messages as s
+from quiver.protocol import search_messages as w
 from quiver.protocol import transaction_messages as t
 from quiver.protocol.failure import error_of, failure_of
 from quiver.protocol.packet import PREFIX_BYTES, decode_request, decode_response, encode_packet
@@ -202,6 +203,45 @@ RESPONSES += [
     ),
 ]
 
+
+REQUESTS += [
+    (
+        w.BeginSearch("t", "true"),
+        "9d1ea174a474727565 92a86561726c6965737400 92a66c617465737400 c0c3c264c0c0cb404e000000000000c0",
+    ),
+    (
+        w.BeginSearch(
+            "t", "key", Position("time", 9), Position("offset", 7), [0, 2], False, True, 5, 6, 7, 0.5, "oldest;0:1"
+        ),
+        "9d1ea174a36b6579 92a474696d6509 92a66f666673657407 920002c2c3050607cb3fe0000000000000aa6f6c646573743b303a31",
+    ),
+    (w.GetSearch("a", 3, 500), "941fa16103cd01f4"),
+    (w.CancelSearch("a"), "9220a161"),
+]
+RESPONSES += [
+    (
+        w.SearchProgress("a", "running", 1, 2, 3, 4, 5, [], None, None, None, 0.5),
+        "9dcc82a161a772756e6e696e67010203040590c0c0c0cb3fe0000000000000",
+    ),
+    (
+        w.SearchProgress(
+            "a",
+            "done",
+            1,
+            2,
+            3,
+            4,
+            1,
+            [w.FoundRow(1, 2, 3, 4, None, b"v", {"h": b"x"}, Priority.HIGH)],
+            "newest;0:1",
+            "limit",
+            "e",
+            0.5,
+        ),
+        "9dcc82a161a4646f6e650102030401 919801020304c0c4017681a168c4017801"
+        "aa6e65776573743b303a31 a56c696d6974 a165 cb3fe0000000000000",
+    ),
+]
 
 REQUESTS += [
     (c.CompactTopic("t"), "945aa174c0c2"),

@@ -18,15 +18,6 @@ def test_several_observations_of_one_value_are_one_call() -> None:
     assert (histogram.counts, histogram.sum) == ([0, 1000, 0], 1500.0)
 
 
-def test_histograms_are_added_up() -> None:
-    one, other = Histogram((1.0,)), Histogram((1.0,))
-    one.observe(0.5)
-    other.observe(3.0)
-    one.add(other)
-    assert (one.counts, one.sum) == ([1, 1], 3.5)
-    assert other.counts == [0, 1]
-
-
 def test_without_observations_a_quantile_is_zero() -> None:
     assert quantile(LATENCY_SECONDS, [0] * 16, 0.99) == 0.0
 

@@ -38,10 +38,10 @@ class HttpGateway:
         self._address = (host, port)
         self._settings = settings
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
-        self._lag = LoopLag()
+        self.lag = LoopLag()
         self._readiness = Readiness(
             broker,
-            lag=self._lag,
+            lag=self.lag,
             files=Files(),
             data_dir=settings.data_dir,
             min_free_bytes=settings.min_free_bytes,
@@ -54,6 +54,7 @@ class HttpGateway:
             log_requests=settings.log_requests,
         )
         self.served = self._application.served
+        self.machine = self._readiness.machine
         self._now_ms = broker.clock.now_ms
         self._server: HttpServer | None = None
 
@@ -64,7 +65,7 @@ class HttpGateway:
         listener = _listen(*self._address)
         self.port = listener.getsockname()[1]
         self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served)
-        self._lag.start()
+        self.lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second)
 
@@ -75,7 +76,7 @@ class HttpGateway:
             return
         self._readiness.stopping = True
         await server.stop(grace)
-        self._lag.stop()
+        self.lag.stop()
 
 
 def _listen(host: str, port: int) -> socket.socket:

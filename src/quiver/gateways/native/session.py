@@ -24,10 +24,12 @@ from quiver.protocol.queue_messages import Receive
 from quiver.queues.service import Received as Lease
 from quiver.storage.port import FrameSlice
 from quiver.system.memory_budget import Holding
+from quiver.telemetry.gateway_counts import OperationCounts
 from quiver.telemetry.histogram import LATENCY_SECONDS
 
 logger = logging.getLogger(__name__)
 
+_CLIENT_GONE = "client_gone"
 _ACKS = (messages.ACKS_NONE, messages.ACKS_LEADER, messages.ACKS_ALL)
 
 
@@ -44,14 +46,14 @@ class Session:
         on_done: Callable[[], None],
     ) -> None:
         self._broker, self._settings, self._counts = context.broker, context.settings, context.counts
-        self._operations, self._publish_seconds = context.served.operations, context.served.publish.seconds
+        self._operations, self._publish = context.served.operations, context.served.publish
         self._now = context.broker.clock.monotonic
         self._ports = context.ports
         self._peer, self._outbox, self._holding = peer, outbox, holding
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._waits: dict[asyncio.Task[None], None] = {}
+        self._tasks: set[asyncio.Task[str]] = set()
+        self._waits: dict[asyncio.Task[str], None] = {}
         """Of the tasks, those that only wait, in the order in which they began."""
         self._wait_end: QuiverError | None = None
         self._consumer = f"{peer}/{context.counts.connections_total}"
@@ -141,6 +143,7 @@ class Session:
                 request.topic_id, request.partition, frame, partition_count=request.partition_count
             )
         except Exception as error:
+            self._publish.seconds.observe(self._now() - began)
             self._fail_produce(wanted, error)
             return
         self.in_flight += 1
@@ -153,7 +156,7 @@ class Session:
     def _on_produced(self, wanted: int | None, size: int, began: float, appended: "asyncio.Future[Appended]") -> None:
         self.in_flight -= 1
         self.in_flight_bytes -= size
-        took, seconds = self._now() - began, self._publish_seconds
+        took, seconds = self._now() - began, self._publish.seconds
         seconds.counts[bisect_left(LATENCY_SECONDS, took)] += 1
         seconds.sum += took
         error = ShuttingDown() if appended.cancelled() else appended.exception()
@@ -164,6 +167,7 @@ class Session:
         self._on_done()
 
     def _fail_produce(self, wanted: int | None, error: BaseException) -> None:
+        self._publish.failed(_code_of(error))
         if wanted is not None:
             self.fail(wanted, error)
         else:
@@ -173,27 +177,34 @@ class Session:
     def _start(self, correlation: int, request: Request, size: int) -> None:
         self.in_flight += 1
         self.in_flight_bytes += size
+        counts = self._operations[type(request).__name__]
         task = self._loop.create_task(self._carry_out(correlation, request))
         self._tasks.add(task)
         if _only_waits(request):
             self._waits[task] = None
-        task.add_done_callback(partial(self._on_task_done, size))
+        task.add_done_callback(partial(self._on_task_done, size, counts, self._now()))
 
-    def _on_task_done(self, size: int, task: asyncio.Task[None]) -> None:
+    def _on_task_done(self, size: int, counts: OperationCounts, began: float, task: asyncio.Task[str]) -> None:
+        took, seconds = self._now() - began, counts.seconds
+        seconds.counts[bisect_left(LATENCY_SECONDS, took)] += 1
+        seconds.sum += took
+        if task.cancelled() or (code := task.result()):
+            counts.failed(_CLIENT_GONE if task.cancelled() else code)
         self._tasks.discard(task)
         self._waits.pop(task, None)
         self.in_flight -= 1
         self.in_flight_bytes -= size
         self._on_done()
 
-    async def _carry_out(self, correlation: int, request: Request) -> None:
+    async def _carry_out(self, correlation: int, request: Request) -> str:
+        """Returns the code of the error, or nothing if all went well."""
         slices: tuple[FrameSlice, ...] = ()
         response: Message
         try:
             if isinstance(request, Receive):
                 self._holding.check()
                 self._hand_over(correlation, await receive(self._broker, request, self._consumer))
-                return
+                return ""
             if isinstance(request, Fetch):
                 response, slices = await fetch_slices(self._broker, request, self._settings)
             else:
@@ -209,10 +220,12 @@ class Session:
             if self._wait_end is None:
                 raise
             self.fail(correlation, self._wait_end)
+            return self._wait_end.code
         except Exception as error:
             self.fail(correlation, error)
-        else:
-            self._response(correlation, response, slices)
+            return _code_of(error)
+        self._response(correlation, response, slices)
+        return ""
 
     def _hand_over(self, correlation: int, leases: list[Lease]) -> None:
         if self._outbox.is_closed:
@@ -237,6 +250,10 @@ class Session:
                 part.release()
             packet, slices = encode_packet(correlation, failure_of(QuiverError())), ()
         self._outbox.put(packet, slices)
+
+
+def _code_of(error: BaseException) -> str:
+    return error.code if isinstance(error, QuiverError) else QuiverError.code
 
 
 def _only_waits(request: Request) -> bool:

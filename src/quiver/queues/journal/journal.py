@@ -152,7 +152,8 @@ class QueueJournal:
         """The events for messages that a group has given up, with the moves that carry them away."""
         if not dead:
             return []
-        group.counters.dead += sum(each.end - each.start for each in dead)
+        for each in dead:
+            group.counters.note_dead(each.reason, each.end - each.start)
         if self.is_dead_letter_partition:
             return [Died(group.id, list(dead), [])]
         return begin_moves(group.id, dead, self.outbox, self._number)

@@ -65,7 +65,7 @@ def snapshot(
         yield chunk(GroupChunk(group.id, group.ordering, group.in_offset_order, group.version))
         for part in group.state.snapshot():
             yield chunk(StateChunk(part))
-    yield chunk(OutboxChunk(outbox.image(), {group.id: group.counters.dead for group in groups.values()}))
+    yield chunk(OutboxChunk(outbox.image(), {group.id: group.dead_count for group in groups.values()}))
 
 
 def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:

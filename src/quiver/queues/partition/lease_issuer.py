@@ -182,6 +182,8 @@ class LeaseIssuer:
             traffic.received_messages += count
             traffic.received_bytes += len(run.frame)
             counters.delivered += count
+            if run.taken.attempt > 1:
+                counters.delivered_again += count
             counters.delivered_by_level[level] += count
             counters.waited_ms_by_level[level] += count * max(0, now_ms - run.append_time_ms)
             counters.last_served_ms_by_level[level] = now_ms

@@ -113,8 +113,8 @@ class LeaseSettler:
         def undo() -> None:
             self._journal.take_back_moves(moves)
             group.state.take_back(settlement.undo)
-            group.counters.dead -= sum(dead.end - dead.start for dead in settlement.dead)
-            _count(group.counters, action, -count)
+            group.undone.dead += sum(dead.end - dead.start for dead in settlement.dead)
+            _count(group.undone, action, count)
 
         self._journal.put(group, died, undo)
         if action != EXTEND:
@@ -153,7 +153,7 @@ class LeaseSettler:
 
         def take_back() -> None:
             group.state.take_back(settlement.undo)
-            _count(group.counters, ACK, -count)
+            _count(group.undone, ACK, count)
 
         if events:
             self._journal.hold()

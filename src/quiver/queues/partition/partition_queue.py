@@ -112,6 +112,11 @@ class PartitionQueue:
         group = self._groups.get(group_id)
         return None if group is None else group.counters
 
+    def undone(self, group_id: int) -> Counters:
+        """What `counters` has and was taken back."""
+        group = self._groups.get(group_id)
+        return Counters() if group is None else group.undone
+
     def state(self, group_id: int) -> GroupState | None:
         """For reading only: changes go through this class."""
         group = self._groups.get(group_id)

@@ -33,10 +33,18 @@ class Counters(msgspec.Struct):
     lost: int = 0
     """Gone before they were settled: removed by retention, or damaged."""
     delivered: int = 0
+    delivered_again: int = 0
+    """Of these, messages that were delivered before."""
+    dead_by_reason: dict[str, int] = msgspec.field(default_factory=dict)
+    """Since the broker was started."""
     delivered_by_level: list[int] = msgspec.field(default_factory=_per_level)
     waited_ms_by_level: list[int] = msgspec.field(default_factory=_per_level)
     """From arrival to delivery, summed over the messages."""
     last_served_ms_by_level: list[int] = msgspec.field(default_factory=_per_level)
+
+    def note_dead(self, reason: str, count: int) -> None:
+        self.dead += count
+        self.dead_by_reason[reason] = self.dead_by_reason.get(reason, 0) + count
 
 
 class PendingAcks:
@@ -104,11 +112,17 @@ class QueueGroup:
         """The last of the group's commits in this partition that the state has followed: see `Committed.version`."""
         self.pending_acks = PendingAcks()
         self.counters = Counters()
+        self.undone = Counters()
+        """Of these, what was taken back because it could not be written: counters never fall."""
         self.reading = asyncio.Lock()
         self.log_start = 0
         """Everything below is known to be gone from the log."""
         self.known_damage: set[int] = set()
         """Where the log continues after damage that was counted."""
+
+    @property
+    def dead_count(self) -> int:
+        return self.counters.dead - self.undone.dead
 
     def highest_position(self) -> int:
         return max(self.state.position(level) for level in range(LEVELS))

@@ -12,6 +12,8 @@ class FileSlice:
 
     __slots__ = ("_extent", "_open_files", "_threads", "end_offset", "length")
 
+    is_in_file = True
+
     def __init__(self, extent: Extent, open_files: OpenFiles, threads: Threads) -> None:
         self._extent: Extent | None = extent
         self._open_files = open_files

@@ -8,6 +8,7 @@ class MemorySlice:
 
     __slots__ = ("_frames", "end_offset", "length")
 
+    is_in_file = False
     file: tuple[int, int] | None = None
 
     def __init__(self, frames: Sequence[bytes], end_offset: int) -> None:

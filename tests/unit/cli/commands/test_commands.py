@@ -22,6 +22,7 @@ COMMANDS = [
     "topic",
     "produce",
     "consume",
+    "search",
     "group",
     "dlq",
     "delayed",

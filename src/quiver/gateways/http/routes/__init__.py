@@ -13,6 +13,7 @@ from quiver.gateways.http.routes.groups.poll import poll_routes
 from quiver.gateways.http.routes.messages.life import life_routes
 from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
+from quiver.gateways.http.routes.metrics.metrics import metrics_routes
 from quiver.gateways.http.routes.metrics.overview import overview_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
@@ -23,6 +24,8 @@ from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
 from quiver.gateways.http.routes.queues.stats import queue_stats_routes
 from quiver.gateways.http.routes.schedules import schedule_routes
+from quiver.gateways.http.routes.search.search import search_routes
+from quiver.gateways.http.routes.search.tail import tail_routes
 from quiver.gateways.http.routes.topics.compaction import compaction_routes
 from quiver.gateways.http.routes.topics.topics import topic_routes
 from quiver.gateways.http.routes.traces import trace_routes
@@ -53,9 +56,12 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         dead_letter_routes(broker),
         delayed_routes(broker),
         compaction_routes(broker),
+        search_routes(broker),
+        tail_routes(broker),
         health_routes(broker, readiness),
         node_routes(broker, node),
         overview_routes(broker, node, readiness),
+        metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
     )
     return DocumentRoutes(routes, node.version).routes

@@ -82,7 +82,7 @@ class ReadRoute:
         asked = _asked(query, request)._replace(offset=query.offset, limit=_limit(query))
         page = await self._broker.read_messages(topic, partition, asked)
         tail = {"next_offset": page.next_offset, "expired": page.expired_count}
-        return _response(request, page.messages, tail)
+        return messages_response(request, page.messages, tail)
 
     async def _read_all(self, request: Request, topic: str, query: TopicReadQuery) -> Response | StreamedResponse:
         asked, count = _asked(query, request), self._broker.topic(topic).config.partitions
@@ -100,7 +100,7 @@ class ReadRoute:
         tail: dict[str, Any] = {"next": ".".join(map(str, page.next_offsets)), "expired": page.expired_count}
         if count == 1:
             tail["next_offset"] = page.next_offsets[0]
-        return _response(request, page.messages, tail)
+        return messages_response(request, page.messages, tail)
 
 
 def _limit(query: ReadQuery) -> int:
@@ -126,7 +126,10 @@ def _offsets(after: str | None, count: int) -> list[int]:
     return known + [0] * (count - len(known))
 
 
-def _response(request: Request, messages: list[StoredMessage], tail: dict[str, Any]) -> Response | StreamedResponse:
+def messages_response(
+    request: Request, messages: list[StoredMessage], tail: dict[str, Any]
+) -> Response | StreamedResponse:
+    """The messages and then `tail`; many of them are encoded while they are sent."""
     size = sum(_size(message) for message in messages)
     if size <= _PIECE_BYTES and len(messages) <= _PIECE_MESSAGES:
         return Response({"messages": [message_response(message) for message in messages], **tail})
@@ -195,7 +198,8 @@ async def _packed_page(
     media: Media, messages: list[StoredMessage], tail: dict[str, Any]
 ) -> AsyncGenerator[bytes, None]:
     """MessagePack writes the length of a map and of an array in front of it."""
-    yield bytes([0x81 + len(tail)]) + media.encode("messages") + b"\xdd" + struct.pack(">I", len(messages))
+    head = b"\xde" + struct.pack(">H", 1 + len(tail)) + media.encode("messages")
+    yield head + b"\xdd" + struct.pack(">I", len(messages))
     for run in _pieces(messages):
         yield b"".join(map(media.encode, run))
     for name, value in tail.items():

@@ -1,0 +1,142 @@
+"""Numbers as text for monitoring systems: the Prometheus text format, and OpenMetrics with exemplars.
+
+Whoever owns numbers puts them into a `Collected`, which is data: those of several processes are added up. The text is
+made from it when somebody asks, and only here.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from quiver.telemetry.histogram import Exemplar, Histogram
+
+PROMETHEUS = b"text/plain; version=0.0.4; charset=utf-8"
+OPEN_METRICS = b"application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+Kind = Literal["counter", "gauge", "histogram", "info"]
+Labels = tuple[str, ...]
+"""Values, in the order of the names of the series."""
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
+_LINES_AT_ONCE = 500
+
+
+class Series(NamedTuple):
+    """Counters end with _total, and information with _info."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    meaning: str
+    """A sentence without its full stop."""
+    advice: str = ""
+    """What to do when it is high."""
+    added_up: bool = True
+    """Over processes; False: the highest value counts."""
+
+
+class HistogramValue(msgspec.Struct, array_like=True):
+    bounds: Sequence[float]
+    counts: list[int]
+    sum: float
+    exemplars: dict[int, Exemplar] = {}
+    """By bucket."""
+
+
+class Collected(msgspec.Struct):
+    """The numbers of a process, by series and labels."""
+
+    numbers: dict[str, dict[Labels, float]] = msgspec.field(default_factory=dict)
+    histograms: dict[str, dict[Labels, HistogramValue]] = msgspec.field(default_factory=dict)
+
+    def set(self, series: Series, value: float, *labels: str) -> None:
+        self.numbers.setdefault(series.name, {})[labels] = value
+
+    def add(self, series: Series, value: float, *labels: str) -> None:
+        """For values of several owners that share their labels. 0 makes the series visible."""
+        of_series = self.numbers.setdefault(series.name, {})
+        of_series[labels] = of_series.get(labels, 0) + value
+
+    def raise_to(self, series: Series, value: float, *labels: str) -> None:
+        """The highest value of several owners counts."""
+        of_series = self.numbers.setdefault(series.name, {})
+        of_series[labels] = max(of_series.get(labels, 0), value)
+
+    def observe(self, series: Series, histogram: Histogram, *labels: str) -> None:
+        """Histograms of several owners that share their labels are added up."""
+        of_series = self.histograms.setdefault(series.name, {})
+        new = HistogramValue(histogram.bounds, list(histogram.counts), histogram.sum, dict(histogram.exemplars))
+        known = of_series.get(labels)
+        of_series[labels] = new if known is None else _joined(known, new)
+
+    def merge(self, other: "Collected", series: Sequence[Series]) -> None:
+        """Adds the numbers of another process."""
+        for each in series:
+            for labels, value in other.numbers.get(each.name, {}).items():
+                (self.add if each.added_up else self.raise_to)(each, value, *labels)
+            for labels, histogram in other.histograms.get(each.name, {}).items():
+                known = self.histograms.setdefault(each.name, {}).get(labels)
+                self.histograms[each.name][labels] = histogram if known is None else _joined(known, histogram)
+
+
+def _joined(one: HistogramValue, other: HistogramValue) -> HistogramValue:
+    counts = [ours + theirs for ours, theirs in zip(one.counts, other.counts, strict=True)]
+    return HistogramValue(one.bounds, counts, one.sum + other.sum, one.exemplars | other.exemplars)
+
+
+def exposition(collected: Collected, series: Sequence[Series], *, open_metrics: bool) -> Iterator[str]:
+    """The text, some hundred lines at a time. A series without values is left out."""
+    for each in series:
+        numbers, histograms = collected.numbers.get(each.name), collected.histograms.get(each.name)
+        if not numbers and not histograms:
+            continue
+        family, kind = each.name, each.kind
+        if open_metrics:
+            family = family.removesuffix("_total").removesuffix("_info")
+        elif kind == "info":
+            kind = "gauge"
+        yield f"# HELP {family} {each.meaning}.\n# TYPE {family} {kind}\n"
+        lines: list[str] = []
+        for labels, value in (numbers or {}).items():
+            lines.append(f"{each.name}{_shown(each.labels, labels)} {_number(value)}\n")
+            if len(lines) >= _LINES_AT_ONCE:
+                yield "".join(lines)
+                lines.clear()
+        for labels, histogram in (histograms or {}).items():
+            lines += _buckets(each, labels, histogram, with_exemplars=open_metrics)
+            if len(lines) >= _LINES_AT_ONCE:
+                yield "".join(lines)
+                lines.clear()
+        yield "".join(lines)
+    if open_metrics:
+        yield "# EOF\n"
+
+
+def _buckets(series: Series, labels: Labels, value: HistogramValue, *, with_exemplars: bool) -> Iterator[str]:
+    before = "".join([f'{name}="{_escaped(text)}",' for name, text in zip(series.labels, labels, strict=True)])
+    total = 0
+    for place, count in enumerate(value.counts):
+        total += count
+        bound = _number(value.bounds[place]) if place < len(value.bounds) else "+Inf"
+        line = f'{series.name}_bucket{{{before}le="{bound}"}} {total}'
+        exemplar = value.exemplars.get(place) if with_exemplars else None
+        if exemplar is not None:
+            line += f' # {{trace_id="{exemplar.trace_id}"}} {exemplar.value} {exemplar.time_ms / 1000}'
+        yield line + "\n"
+    shown = _shown(series.labels, labels)
+    yield f"{series.name}_sum{shown} {_number(value.sum)}\n{series.name}_count{shown} {total}\n"
+
+
+def _shown(names: tuple[str, ...], values: Labels) -> str:
+    if not names:
+        return ""
+    pairs = ",".join([f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True)])
+    return f"{{{pairs}}}"
+
+
+def _escaped(value: str) -> str:
+    return value if value.isalnum() else value.translate(_ESCAPES)
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
