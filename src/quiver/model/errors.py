@@ -184,9 +184,7 @@ class CommitKeyConflict(QuiverError):
     """The commit key was already used for something else: nothing was committed."""
 
     code, status = "commit_key_conflict", 409
-    sentence = (
-        "the commit key {key!r} was used for {committed!r} and now comes with {asked!r}; use a new key for new work"
-    )
+    sentence = "the commit key {key!r} was used for {committed!r} and now comes with {asked!r}; use a new key"
 
 
 class TransactionNotFound(QuiverError):
@@ -354,10 +352,7 @@ class BufferFull(QuiverError):
     """Client side: the producer's memory stayed full for as long as the caller was willing to wait."""
 
     code, status, retryable = "buffer_full", 503, True
-    sentence = (
-        "the producer has {size} bytes that wait for the broker, over its limit of {limit}; slow down, or raise the "
-        "limit"
-    )
+    sentence = "{size} bytes wait for the broker, over the producer's limit of {limit}; slow down, or raise the limit"
 
 
 class Closed(QuiverError):
