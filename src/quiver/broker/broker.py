@@ -20,6 +20,7 @@ from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
 from quiver.metrics.sources.groups import GroupNumbers
 from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.storage import StorageNumbers
 from quiver.metrics.sources.topics import TopicNumbers
 from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
@@ -117,6 +118,7 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
+        self._storage_numbers = StorageNumbers(storage, self.schedules)
         self.metrics = self._new_collector()
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
@@ -154,9 +156,10 @@ class Broker:
     def _new_collector(self) -> Collector:
         return Collector(
             [
-                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
+                self._storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
         )
@@ -188,6 +191,7 @@ class Broker:
 
     async def start(self) -> None:
         """Recovers everything and starts to work."""
+        began = self.clock.monotonic()
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
         await self._catalogue.open(self._storage, leader_epoch)
@@ -208,6 +212,7 @@ class Broker:
             self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, leader_epoch)
         self._topics.resume_removals()
+        self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""

@@ -12,6 +12,7 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
+from quiver.streams.activity import StreamActivity
 from quiver.streams.assignors import AssignorName
 from quiver.streams.journal import StreamJournal
 from quiver.streams.member import Subscription
@@ -52,6 +53,8 @@ class Streams:
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._journal = StreamJournal(groups, clock=clock)
+        self.activity = StreamActivity()
+        self._journal.subscribe(self.activity.applied)
         self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
         self.offsets = Offsets(groups, self._journal, self.members, clock=clock)
         self.positions = Positions(self._journal, queues)
@@ -61,6 +64,7 @@ class Streams:
     async def open(self, storage: Storage, epoch: int) -> None:
         """Called after the groups are open. If the journal is damaged, `problem` says so."""
         await self._journal.open(storage, epoch)
+        self.activity.is_live = True
         if self.problem is None:
             self.members.open(epoch)
             self.task.start()
@@ -200,6 +204,7 @@ class Streams:
         await self._groups.delete(group.name)
         self._journal.forget(group.id)
         self.members.forget(group.id)
+        self.activity.forget(group.id)
 
     async def topic_changed(self, topic: Topic) -> None:
         if self.problem is None:

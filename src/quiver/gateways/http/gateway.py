@@ -52,6 +52,7 @@ class HttpGateway:
             self._budget,
             guard=BrowserGuard(settings.allowed_hosts),
             log_requests=settings.log_requests,
+            clock=broker.clock,
         )
         self.served = self._application.served
         self.machine = self._readiness.machine
