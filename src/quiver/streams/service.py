@@ -12,7 +12,6 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
-from quiver.streams.activity import StreamActivity
 from quiver.streams.assignors import AssignorName
 from quiver.streams.journal import StreamJournal
 from quiver.streams.member import Subscription
@@ -22,6 +21,7 @@ from quiver.streams.membership import Protocol
 from quiver.streams.offsets import Offsets
 from quiver.streams.positions import Positions
 from quiver.streams.state import StreamGroup
+from quiver.streams.stats.activity import StreamActivity
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness

@@ -43,6 +43,7 @@ def test_what_tells_of_the_start_moves_with_a_restart(
 def test_a_sync_that_fails_is_counted(broker: BrokerProcess) -> None:
     with quiver.connect(broker.address, timeout=1) as q:
         q.topics.create("orders", partitions=1)
+        q.publish("orders", b"before")
         assert total(broker, "quiver_sync_failures_total") == 0
         with inject(broker.pid, "error=EIO"), pytest.raises(PartitionOffline):
             q.publish("orders", b"lost")

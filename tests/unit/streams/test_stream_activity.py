@@ -1,7 +1,7 @@
 from quiver.model.names import TopicPartition
-from quiver.streams.activity import StreamActivity
 from quiver.streams.events import Committed, MembershipChanged, OffsetsCommitted
 from quiver.streams.membership import Membership, RebalanceStats
+from quiver.streams.stats.activity import StreamActivity
 
 
 class Group:
@@ -32,7 +32,7 @@ def test_reasons_come_from_who_is_new_and_who_is_gone() -> None:
 
 def test_records_of_the_start_do_not_count() -> None:
     group = Group()
-    commit = OffsetsCommitted(1, [(TopicPartition(1, 0), Committed(5))])
+    commit = OffsetsCommitted(1, [(TopicPartition(1, 0), Committed(5, at_ms=0))])
     group.changed("a")
     group.activity.applied(commit)
     group.activity.is_live = True
@@ -46,7 +46,7 @@ def test_a_deleted_group_leaves_nothing() -> None:
     group = Group()
     group.activity.is_live = True
     group.changed("a")
-    group.activity.applied(OffsetsCommitted(1, [(TopicPartition(1, 0), Committed(5))]))
+    group.activity.applied(OffsetsCommitted(1, [(TopicPartition(1, 0), Committed(5, at_ms=0))]))
     group.activity.forget(1)
     assert not group.activity.commits
     assert not group.activity.rebalances

@@ -18,7 +18,7 @@ from quiver.gateways.http.router import Router
 from quiver.gateways.http.wire.exchange import ClientGone, Exchange
 from quiver.model.errors import QuiverError
 from quiver.model.limits import Limits
-from quiver.system.clock import Clock, SystemClock
+from quiver.system.clock import SystemClock
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.gateway_counts import GatewayCounts
 from quiver.telemetry.histogram import LATENCY_SECONDS, Histogram
@@ -46,9 +46,9 @@ class Application:
         *,
         guard: BrowserGuard | None = None,
         log_requests: bool = False,
-        clock: Clock = SystemClock(),  # noqa: B008 - has no state
+        now_ms: Callable[[], int] = SystemClock().now_ms,  # noqa: B008 - has no state
     ) -> None:
-        self._now_ms = clock.now_ms
+        self._now_ms = now_ms
         self._max_body_bytes = limits.request_bytes
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._guard = guard or BrowserGuard()
