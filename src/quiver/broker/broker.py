@@ -36,6 +36,8 @@ from quiver.queues.depth import QueueDepths
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
+from quiver.search.service import Searches
+from quiver.search.tail import Tails
 from quiver.storage.port import Storage
 from quiver.streams.admin import GroupAdmin
 from quiver.streams.lag import GroupLag
@@ -50,6 +52,8 @@ from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.compaction import Compactions, TopicCompaction
 from quiver.topics.details import TopicDetails, topic_details
 from quiver.topics.partitions import Partitions
+from quiver.traces.collector import TraceCollector
+from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
 from quiver.transactions.publishing import TransactionPublishing
@@ -114,12 +118,18 @@ class Broker:
             randomness=randomness,
             topics=self._topics,
         )
+        self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
+        self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self.life = MessageLives(
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
         self._storage_numbers = StorageNumbers(storage, self.schedules)
         self.metrics = self._new_collector()
+        self._trace_collector = TraceCollector(
+            self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
+        )
+        self.traces = TraceStore(self._catalogue, self._partitions, self._trace_collector, clock=self.clock)
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -185,6 +195,7 @@ class Broker:
                 self.groups.task,
                 self.streams.task,
                 self.transactions.task,
+                self._trace_collector.task,
                 *self.sampler.tasks,
             ],
         )
@@ -211,13 +222,17 @@ class Broker:
         else:
             self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, leader_epoch)
+        self._trace_collector.start()
         self._topics.resume_removals()
         self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
+        await self.tails.stop()
+        await self.searches.stop()
         await self.sampler.stop()
+        await self._trace_collector.stop()
         await self._topics.stop()
         await self._compactions.stop()
         await self._maintenance.stop()

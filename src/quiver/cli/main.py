@@ -17,6 +17,7 @@ class _Commands(LazyGroup):
         "topic": Subcommand("quiver.cli.commands.topics", "List, create, describe, alter and delete topics."),
         "produce": Subcommand("quiver.cli.commands.produce", "Send arguments, standard input or files."),
         "consume": Subcommand("quiver.cli.commands.consume", "Print messages."),
+        "search": Subcommand("quiver.cli.search.command", "Find messages that fit an expression."),
         "group": Subcommand("quiver.cli.commands.groups", "List, describe, alter, reset and delete groups."),
         "dlq": Subcommand("quiver.cli.commands.dead_letters", "List, show, redrive and purge dead letters."),
         "delayed": Subcommand("quiver.cli.commands.delayed", "List and cancel delayed messages."),

@@ -12,6 +12,7 @@ from quiver.client.connection.address import parse_bootstrap
 from quiver.client.message import Message
 from quiver.client.produce.published import Published, Span
 from quiver.client.read.fetched_frames import FetchedFrames
+from quiver.client.search.found_message import FoundMessage
 from quiver.client.work.reject import Reject
 from quiver.model.times import Duration
 from quiver.protocol.transaction_messages import ProducerKey
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from quiver.client._async.produce.send_future import AsyncBulkSendFuture, AsyncSendFuture
     from quiver.client._async.read.frames import AsyncFrames, AsyncPendingFetch
     from quiver.client._async.read.reader import AsyncReader
+    from quiver.client._async.search.search import AsyncSearch
     from quiver.client._async.stream.stream import AsyncStream
     from quiver.client._async.transaction.transaction import AsyncTransaction
     from quiver.client._async.transaction.transactional import AsyncTransactional
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from quiver.client._sync.produce.send_future import BulkSendFuture, SendFuture
     from quiver.client._sync.read.frames import Frames, PendingFetch
     from quiver.client._sync.read.reader import Reader
+    from quiver.client._sync.search.search import Search
     from quiver.client._sync.stream.stream import Stream
     from quiver.client._sync.transaction.transaction import Transaction
     from quiver.client._sync.transaction.transactional import Transactional
@@ -51,6 +54,7 @@ __all__ = [
     "AsyncPendingFetch",
     "AsyncProducer",
     "AsyncReader",
+    "AsyncSearch",
     "AsyncSendFuture",
     "AsyncStream",
     "AsyncTransaction",
@@ -59,6 +63,7 @@ __all__ = [
     "BulkSendFuture",
     "Client",
     "FetchedFrames",
+    "FoundMessage",
     "Frames",
     "Job",
     "JobBatch",
@@ -69,6 +74,7 @@ __all__ = [
     "Published",
     "Reader",
     "Reject",
+    "Search",
     "SendFuture",
     "Span",
     "Stream",
@@ -89,6 +95,7 @@ _TWINS = {
     "PendingFetch": "read.frames",
     "Producer": "produce.producer",
     "Reader": "read.reader",
+    "Search": "search.search",
     "SendFuture": "produce.send_future",
     "Stream": "stream.stream",
     "Transaction": "transaction.transaction",

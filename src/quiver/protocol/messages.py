@@ -17,6 +17,7 @@ from quiver.protocol.life_messages import LifeRequest, LifeResponse
 from quiver.protocol.message import Message as Message
 from quiver.protocol.queue_messages import QueueRequest, QueueResponse
 from quiver.protocol.schedule_messages import ScheduleRequest, ScheduleResponse
+from quiver.protocol.search_messages import SearchRequest, SearchResponse
 from quiver.protocol.transaction_messages import TransactionRequest, TransactionResponse
 
 PROTOCOL_VERSION = 1
@@ -136,6 +137,7 @@ Request = (
     | CompactionRequest
     | LifeRequest
     | TransactionRequest
+    | SearchRequest
 )
 
 
@@ -259,4 +261,5 @@ Response = (
     | CompactionResponse
     | LifeResponse
     | TransactionResponse
+    | SearchResponse
 )

@@ -17,7 +17,19 @@ PACKED = [b"\xc1", b"\xc0", b"\x90", b"\x81\xc0\xc0", b"\xc7\x01\x05x", b"\xdf\x
 BODIES = [b"", b"null", b"[]", b'"x"', b"7", b"{", b"\xff\xfe", b"{}", b'{"a":1,"a":2}', b"[" * 2000]
 WAITS = {"wait", "timeout"}
 """Fields of which a large value is good, and waited for."""
-KNOWN = {"topic": "t", "group": "g", "partition": "0", "id": "1", "producer": "1", "schedule": "s"}
+KNOWN = {
+    "topic": "t",
+    "group": "g",
+    "partition": "0",
+    "id": "1",
+    "producer": "1",
+    "schedule": "s",
+    "search": "0123456789abcdef",
+    "offset": "0",
+    "version": "0",
+    "folder": "lib",
+    "file": "dom.js",
+}
 
 
 class Wire:

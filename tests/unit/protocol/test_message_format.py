@@ -16,6 +16,7 @@ from quiver.model.priority import Priority
 from quiver.model.schedule import DelayedMessage, ScheduleChanges
 from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place
+from quiver.model.trace.span import Span, Trace, TraceFilter, TraceStats
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import delay_messages as y
@@ -24,6 +25,7 @@ from quiver.protocol import life_messages as f
 from quiver.protocol import messages as m
 from quiver.protocol import queue_messages as q
 from quiver.protocol import schedule_messages as s
+from quiver.protocol import search_messages as w
 from quiver.protocol import transaction_messages as t
 from quiver.protocol.failure import error_of, failure_of
 from quiver.protocol.packet import PREFIX_BYTES, decode_request, decode_response, encode_packet
@@ -203,6 +205,45 @@ RESPONSES += [
 
 
 REQUESTS += [
+    (
+        w.BeginSearch("t", "true"),
+        "9d1ea174a474727565 92a86561726c6965737400 92a66c617465737400 c0c3c264c0c0cb404e000000000000c0",
+    ),
+    (
+        w.BeginSearch(
+            "t", "key", Position("time", 9), Position("offset", 7), [0, 2], False, True, 5, 6, 7, 0.5, "oldest;0:1"
+        ),
+        "9d1ea174a36b6579 92a474696d6509 92a66f666673657407 920002c2c3050607cb3fe0000000000000aa6f6c646573743b303a31",
+    ),
+    (w.GetSearch("a", 3, 500), "941fa16103cd01f4"),
+    (w.CancelSearch("a"), "9220a161"),
+]
+RESPONSES += [
+    (
+        w.SearchProgress("a", "running", 1, 2, 3, 4, 5, [], None, None, None, 0.5),
+        "9dcc82a161a772756e6e696e67010203040590c0c0c0cb3fe0000000000000",
+    ),
+    (
+        w.SearchProgress(
+            "a",
+            "done",
+            1,
+            2,
+            3,
+            4,
+            1,
+            [w.FoundRow(1, 2, 3, 4, None, b"v", {"h": b"x"}, Priority.HIGH)],
+            "newest;0:1",
+            "limit",
+            "e",
+            0.5,
+        ),
+        "9dcc82a161a4646f6e650102030401 919801020304c0c4017681a168c4017801"
+        "aa6e65776573743b303a31 a56c696d6974 a165 cb3fe0000000000000",
+    ),
+]
+
+REQUESTS += [
     (c.CompactTopic("t"), "945aa174c0c2"),
     (c.CompactTopic("t", [0, 2], True), "945aa174920002c3"),
 ]
@@ -256,6 +297,33 @@ RESPONSES += [
 
 
 _LIFE = MessageLife("t", 0, 7, [LifeEvent("appended", 5, to=Place("u", 1, 2))], [GroupStanding("g", "queue", "dead")])
+REQUESTS += [
+    (
+        f.SearchTraces(TraceFilter(topic="t", status="error"), 5),
+        "936088a5746f706963a174a9706172746974696f6ec0a567726f7570c0a36b6579c0a873746172745f6d73c0a6"
+        "656e645f6d73c0a6737461747573a56572726f72af6d696e5f6475726174696f6e5f6d73c005",
+    ),
+    (f.GetTrace("0a"), "9261a23061"),
+    (f.GetTraceStats(), "9162"),
+]
+_SPAN = Span(trace_id="0a", span_id="b", event_type="consume.acked", time_ms=5, topic="t", partition=0, offset=7)
+_COUNTERS = TraceStats(
+    enabled=True, spans_in_buffer=1, buffer_capacity=2, traces_indexed=3, spans_written=4, spans_dropped=5
+)
+RESPONSES += [
+    (
+        f.Traces([Trace(trace_id="0a", spans=[_SPAN])]),
+        "92ccc49182a874726163655f6964a23061a57370616e739187a874726163655f6964a23061a77370616e5f6964"
+        "a162aa6576656e745f74797065ad636f6e73756d652e61636b6564a774696d655f6d7305a5746f706963a174a9"
+        "706172746974696f6e00a66f666673657407",
+    ),
+    (
+        f.TraceCounters(_COUNTERS),
+        "92ccc586a7656e61626c6564c3af7370616e735f696e5f62756666657201af6275666665725f63617061636974"
+        "7902ae7472616365735f696e646578656403ad7370616e735f7772697474656e04ad7370616e735f64726f7070"
+        "656405",
+    ),
+]
 REQUESTS += [(f.GetLife("t", 0, 7), "945fa1740007")]
 RESPONSES += [
     (

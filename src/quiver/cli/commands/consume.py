@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from itertools import repeat
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,6 +15,9 @@ from quiver.cli.lazy_group import command_app
 from quiver.cli.options.isolation import Isolation, IsolationOption
 from quiver.cli.options.names import TopicArgument, complete_groups
 from quiver.model.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from quiver.search.language.expression import Expression
 
 _ROWS_PER_PRINT = 10_000
 _POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time (RFC 3339)"
@@ -44,6 +47,12 @@ def consume(
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition; may be repeated.")
     ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where", "-w", metavar="EXPRESSION", help="Only messages that fit, such as 'value.total > 300'."
+        ),
+    ] = None,
     isolation: IsolationOption = Isolation.READ_COMMITTED,
     include_expired: Annotated[bool, typer.Option("--include-expired", help="Also print expired messages.")] = False,
     format: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "value",
@@ -51,6 +60,7 @@ def consume(
 ) -> None:
     """Print messages; without --follow it stops at the end."""
     _check(group, end, count, follow, partition, include_expired)
+    fits = None if where is None else _expression(where, group)
     shape = parse_format(format)
     with connect(address) as q:
         try:
@@ -66,7 +76,8 @@ def consume(
                 isolation=isolation,
                 include_expired=include_expired,
             )
-            _print(_row_batches(topic, reader.batches(), shape.fields), count, shape)
+            batches = reader.batches() if fits is None else _fitting(fits, reader.batches())
+            _print(_row_batches(topic, batches, shape.fields), count, shape)
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         except BrokenPipeError:
@@ -77,6 +88,20 @@ def consume(
         if reader.expired_count:
             text = f"{reader.expired_count} expired messages were left out (--include-expired)"
             typer.echo(f"quiver: {text}", err=True)
+
+
+def _expression(text: str, group: str | None) -> "Expression":
+    if group is not None:
+        raise InvalidRequest(problem="a group reads every message: drop --where, or drop --group")
+    from quiver.search.language.expression import Expression  # loads Arrow
+
+    return Expression(text)
+
+
+def _fitting(fits: "Expression", batches: Iterable[Any]) -> Iterator[Any]:
+    from quiver.cli.search.batch_filter import fitting
+
+    return fitting(fits, batches)
 
 
 def _check(

@@ -17,8 +17,9 @@ from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncE
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, Target
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.read.frames import AsyncFrames
-from quiver.client._async.read.offsets import find_offsets
+from quiver.client._async.read.offsets import offsets_at
 from quiver.client._async.read.reader import AsyncReader
+from quiver.client._async.search.search import AsyncSearch
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client._async.transaction.pool import AsyncTransactionPool
 from quiver.client._async.transaction.transaction import AsyncTransaction
@@ -37,11 +38,12 @@ from quiver.client.produce.options import (
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
+from quiver.client.search.options import SearchOptions, search_request
 from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
 from quiver.client.work.worker_counters import WorkerCounters
 from quiver.client.work.worker_definition import Handler, WorkerDefinition
-from quiver.model.errors import PartitionNotFound, QuiverError
+from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.numbers import Size
@@ -201,6 +203,14 @@ class AsyncClient:
         )
         return AsyncReader(self._fetch_connection, check_name(topic), options)
 
+    def search(self, topic: str, where: str, **options: Unpack[SearchOptions]) -> AsyncSearch:
+        """Messages that fit an expression such as `value.total > 300`, the newest first: iterate for them.
+
+        Options: newest_first, start and end (see `read`), partitions, include_expired, cursor, and where it stops:
+        limit (100 messages), max_messages and max_bytes (that it looks at), max_time (60 s).
+        """
+        return AsyncSearch(self._connection, search_request(topic, where, options, self._connection.clock.now_ms()))
+
     def stream(
         self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]
     ) -> AsyncStream:
@@ -327,15 +337,7 @@ class AsyncClient:
         """
         read_committed = is_committed(isolation)
         position = parse_position(at, self._connection.clock.now_ms(), "at")
-        info = await self._connection.topic(topic)
-        numbers = list(range(info.partitions) if partitions is None else partitions)
-        for number in numbers:
-            if not 0 <= number < info.partitions:
-                raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
-        positions = dict.fromkeys(numbers, position)
-        return (
-            await find_offsets(self._connection, info.id, positions, read_committed=read_committed) if numbers else {}
-        )
+        return await offsets_at(self._connection, topic, position, partitions, read_committed=read_committed)
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.

@@ -19,8 +19,9 @@ from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environ
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, Target
 from quiver.client._sync.produce.producer import Producer
 from quiver.client._sync.read.frames import Frames
-from quiver.client._sync.read.offsets import find_offsets
+from quiver.client._sync.read.offsets import offsets_at
 from quiver.client._sync.read.reader import Reader
+from quiver.client._sync.search.search import Search
 from quiver.client._sync.stream.stream import Stream
 from quiver.client._sync.transaction.pool import TransactionPool
 from quiver.client._sync.transaction.transaction import Transaction
@@ -38,11 +39,12 @@ from quiver.client.produce.options import (
 from quiver.client.produce.published import Published
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
+from quiver.client.search.options import SearchOptions, search_request
 from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
 from quiver.client.work.worker_counters import WorkerCounters
 from quiver.client.work.worker_definition import Handler, WorkerDefinition
-from quiver.model.errors import PartitionNotFound, QuiverError
+from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.names import check_name
 from quiver.model.numbers import Size
@@ -199,6 +201,14 @@ class Client:
         )
         return Reader(self._fetch_connection, check_name(topic), options)
 
+    def search(self, topic: str, where: str, **options: Unpack[SearchOptions]) -> Search:
+        """Messages that fit an expression such as `value.total > 300`, the newest first: iterate for them.
+
+        Options: newest_first, start and end (see `read`), partitions, include_expired, cursor, and where it stops:
+        limit (100 messages), max_messages and max_bytes (that it looks at), max_time (60 s).
+        """
+        return Search(self._connection, search_request(topic, where, options, self._connection.clock.now_ms()))
+
     def stream(
         self, topics: str | Sequence[str] | None = None, *, group: str, **options: Unpack[StreamOptions]
     ) -> Stream:
@@ -325,13 +335,7 @@ class Client:
         """
         read_committed = is_committed(isolation)
         position = parse_position(at, self._connection.clock.now_ms(), "at")
-        info = self._connection.topic(topic)
-        numbers = list(range(info.partitions) if partitions is None else partitions)
-        for number in numbers:
-            if not 0 <= number < info.partitions:
-                raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
-        positions = dict.fromkeys(numbers, position)
-        return find_offsets(self._connection, info.id, positions, read_committed=read_committed) if numbers else {}
+        return offsets_at(self._connection, topic, position, partitions, read_committed=read_committed)
 
     def close(self, timeout: Duration | None = None) -> None:
         """Closes streams, producers and connections. Producers are flushed first, for at most `timeout`.

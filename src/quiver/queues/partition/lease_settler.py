@@ -1,6 +1,7 @@
 """Settles leased messages of one partition: on request, in a transaction, or when the lease expires."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from quiver.queues.partition.settled_messages import SettledMessages
 from quiver.queues.state.port import Counts, GroupState, Refused, Run, Settlement
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.offset_ranges import size
+from quiver.telemetry.histogram import WAIT_SECONDS
 
 _RUNS_AT_ONCE = 1_000
 _REASON_LENGTH = 1_000
@@ -64,8 +66,9 @@ class LeaseSettler:
         if request.action == ACK:
             lease, delivered_ms = self._delivery_times[request.lease_id % RECENT_LEASES]
             if lease == request.lease_id and not settlement.refused:
-                took = max(0, self._clock.now_ms() - delivered_ms) / 1000
-                self._ack_seconds.observe(took, size(runs))
+                took, count = max(0, self._clock.now_ms() - delivered_ms) / 1000, size(runs)
+                self._ack_seconds.counts[bisect_left(WAIT_SECONDS, took)] += count
+                self._ack_seconds.sum += took * count
         if request.is_repeat and settlement.refused:
             settlement = settlement._replace(refused=await self._compared(group, settlement.refused))
         return settlement

@@ -38,6 +38,7 @@ def _values(world: World, topics: list[str], chance: random.Random) -> dict[str,
         "partition": partition,
         "id": number,
         "schedule": "yearly",
+        "search": "0123456789abcdef",
     }
 
 

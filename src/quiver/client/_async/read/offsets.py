@@ -1,9 +1,9 @@
 """Offsets for positions: earliest, latest, or the first at or after a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
-from quiver.model.errors import error_from_wire
+from quiver.model.errors import PartitionNotFound, error_from_wire
 from quiver.model.position import Position
 from quiver.protocol.messages import ListOffsets, OffsetPart, Offsets
 
@@ -25,3 +25,22 @@ async def find_offsets(
         if found.error is not None:
             raise error_from_wire(found.error.code, found.error.message, found.error.retryable)
     return {part.partition: found.offset for part, found in zip(parts, answer.offsets, strict=True)}
+
+
+async def offsets_at(
+    broker: AsyncReconnectingConnection,
+    topic: str,
+    position: Position,
+    partitions: Iterable[int] | None,
+    *,
+    read_committed: bool,
+) -> dict[int, int]:
+    """The same for a topic by name; without `partitions`, in all of them."""
+    info = await broker.topic(topic)
+    numbers = list(range(info.partitions) if partitions is None else partitions)
+    for number in numbers:
+        if not 0 <= number < info.partitions:
+            raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
+    if not numbers:
+        return {}
+    return await find_offsets(broker, info.id, dict.fromkeys(numbers, position), read_committed=read_committed)

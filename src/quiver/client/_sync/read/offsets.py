@@ -1,10 +1,10 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
 """Offsets for positions: earliest, latest, or the first at or after a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.model.errors import error_from_wire
+from quiver.model.errors import PartitionNotFound, error_from_wire
 from quiver.model.position import Position
 from quiver.protocol.messages import ListOffsets, OffsetPart, Offsets
 
@@ -26,3 +26,22 @@ def find_offsets(
         if found.error is not None:
             raise error_from_wire(found.error.code, found.error.message, found.error.retryable)
     return {part.partition: found.offset for part, found in zip(parts, answer.offsets, strict=True)}
+
+
+def offsets_at(
+    broker: ReconnectingConnection,
+    topic: str,
+    position: Position,
+    partitions: Iterable[int] | None,
+    *,
+    read_committed: bool,
+) -> dict[int, int]:
+    """The same for a topic by name; without `partitions`, in all of them."""
+    info = broker.topic(topic)
+    numbers = list(range(info.partitions) if partitions is None else partitions)
+    for number in numbers:
+        if not 0 <= number < info.partitions:
+            raise PartitionNotFound(topic=topic, count=info.partitions, partition=number)
+    if not numbers:
+        return {}
+    return find_offsets(broker, info.id, dict.fromkeys(numbers, position), read_committed=read_committed)

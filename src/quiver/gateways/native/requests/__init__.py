@@ -10,6 +10,7 @@ from quiver.gateways.native.requests.groups import GROUP_RESPONSES
 from quiver.gateways.native.requests.life import LIFE_RESPONSES
 from quiver.gateways.native.requests.queues import QUEUE_RESPONSES
 from quiver.gateways.native.requests.schedules import SCHEDULE_RESPONSES
+from quiver.gateways.native.requests.search import SEARCH_RESPONSES
 from quiver.gateways.native.requests.topics import TOPIC_RESPONSES
 from quiver.gateways.native.requests.transactions import TRANSACTION_RESPONSES
 from quiver.protocol.message import Message
@@ -25,6 +26,7 @@ RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     **DELAY_RESPONSES,
     **SCHEDULE_RESPONSES,
     **TRANSACTION_RESPONSES,
+    **SEARCH_RESPONSES,
 }
 """By type of request. Hello, Produce, Fetch and Receive are not here: the session handles them itself."""
 _OF_SESSION: list[type[Message]] = [Hello, Produce, Fetch, Receive]

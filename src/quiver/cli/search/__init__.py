@@ -1,0 +1,1 @@
+"""`quiver search`, and messages that fit an expression in batches."""

@@ -1,0 +1,1 @@
+"""Readers without a group, and fetching ahead."""

@@ -1,0 +1,1 @@
+"""Search jobs and the live tail."""

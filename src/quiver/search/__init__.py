@@ -1,0 +1,1 @@
+"""Search: messages that fit an expression, found by jobs and shown live."""
