@@ -28,6 +28,7 @@ COMMANDS = [
     "delayed",
     "schedule",
     "txn",
+    "trace",
     "work",
     "pipeline",
     "top",
