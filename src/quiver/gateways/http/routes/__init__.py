@@ -29,6 +29,7 @@ from quiver.gateways.http.routes.search.search import search_routes
 from quiver.gateways.http.routes.search.tail import tail_routes
 from quiver.gateways.http.routes.topics.compaction import compaction_routes
 from quiver.gateways.http.routes.topics.topics import topic_routes
+from quiver.gateways.http.routes.traces import trace_routes
 from quiver.gateways.http.routes.transactions.transactions import transaction_routes
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         settle_routes(broker),
         read_routes(broker),
         life_routes(broker),
+        trace_routes(broker),
         poll_routes(broker),
         membership_routes(broker),
         group_offset_routes(broker),
