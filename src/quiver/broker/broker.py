@@ -126,8 +126,7 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self._storage_numbers = StorageNumbers(storage, self.schedules)
-        self.metrics = self._new_collector()
+        self._storage_numbers, self.metrics = self._new_collector()
         self._trace_collector = TraceCollector(
             self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
         )
@@ -165,13 +164,14 @@ class Broker:
         )
         return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
 
-    def _new_collector(self) -> Collector:
-        return Collector(
+    def _new_collector(self) -> tuple[StorageNumbers, Collector]:
+        storage_numbers = StorageNumbers(self._storage, self.schedules)
+        return storage_numbers, Collector(
             [
                 TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
-                self._storage_numbers,
+                storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
         )
