@@ -31,6 +31,7 @@ GROUPS = ["workers", "lanes", "pollers", "readers"]
 
 ROUTES: dict[str, list[str]] = {
     "/": [""],
+    "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],
     "/groups": ["", "?limit=1&skip=1"],
@@ -221,7 +222,7 @@ def shown(busy: BusyBroker) -> dict[str, Any]:
         status, text = call.raw("GET", path)
         assert status in (200, 307, 404, 409), (path, status, text[:500])
         answers[f"{path} (status)"] = status
-        if path in ("/", "/docs"):
+        if path in ("/", "/console", "/docs"):
             answers[path] = text
         elif path not in SAMPLED:
             answers |= dict(_parts(path, json.loads(text)))

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.console.console import console_routes
 from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
 from quiver.gateways.http.routes.delays import delayed_routes
 from quiver.gateways.http.routes.groups.groups import group_routes
@@ -63,6 +64,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         overview_routes(broker, node, readiness),
         metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
+        console_routes(),
     )
     return DocumentRoutes(routes, node.version).routes
 
