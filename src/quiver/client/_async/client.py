@@ -72,9 +72,8 @@ class AsyncClient:
         tracing: float = 0.0,
         environment: AsyncEnvironment = REAL_ENVIRONMENT,
     ) -> None:
-        seconds = parse_seconds(timeout)
-
         def connection() -> AsyncReconnectingConnection:
+            seconds = parse_seconds(timeout)
             return AsyncReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
 
         self._connection, self._fetch_connection = connection(), connection()

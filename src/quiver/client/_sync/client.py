@@ -73,9 +73,8 @@ class Client:
         tracing: float = 0.0,
         environment: Environment = REAL_ENVIRONMENT,
     ) -> None:
-        seconds = parse_seconds(timeout)
-
         def connection() -> ReconnectingConnection:
+            seconds = parse_seconds(timeout)
             return ReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
 
         self._connection, self._fetch_connection = connection(), connection()
