@@ -32,6 +32,7 @@ from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
+from quiver.queues.leases import QueueLeases
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
@@ -99,6 +100,7 @@ class Broker:
         self.groups = Groups(clock=self.clock)
         self.queues = self._new_queues(randomness)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
+        self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
         self.streams = Streams(
             self.groups, self._catalogue, self._partitions, self.queues, clock=self.clock, randomness=randomness

@@ -303,10 +303,7 @@ class ScheduleExists(QuiverError):
 
 class SearchNotFound(QuiverError):
     code, status = "search_not_found", 404
-    sentence = (
-        "there is no search {search!r}: one is forgotten a minute after its end, and when the broker restarts; begin "
-        "it again, with its cursor"
-    )
+    sentence = "there is no search {search!r}, or no longer (a restart forgets it); begin it again, with its cursor"
 
 
 class NotSupported(QuiverError):

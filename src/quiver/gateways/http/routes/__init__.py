@@ -21,6 +21,7 @@ from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
 from quiver.gateways.http.routes.node.process import process_routes
 from quiver.gateways.http.routes.queues.depth import queue_routes
+from quiver.gateways.http.routes.queues.leases import lease_routes
 from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
 from quiver.gateways.http.routes.queues.stats import queue_stats_routes
@@ -53,6 +54,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         topic_routes(broker),
         queue_routes(broker),
         queue_stats_routes(broker),
+        lease_routes(broker),
         schedule_routes(broker),
         dead_letter_routes(broker),
         delayed_routes(broker),
