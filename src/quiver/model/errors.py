@@ -306,6 +306,11 @@ class SearchNotFound(QuiverError):
     )
 
 
+class JobNotFound(QuiverError):
+    code, status = "job_not_found", 404
+    sentence = "there is no job {job!r}: the last hundred are known, and none from before the broker was started"
+
+
 class NotSupported(QuiverError):
     code, status = "not_supported", 501
     sentence = "{feature} is not available in this version"

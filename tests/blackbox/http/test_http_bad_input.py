@@ -25,6 +25,7 @@ KNOWN = {
     "producer": "1",
     "schedule": "s",
     "search": "0123456789abcdef",
+    "job": "0123456789abcdef",
 }
 
 
