@@ -53,6 +53,8 @@ from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.compaction import Compactions, TopicCompaction
 from quiver.topics.details import TopicDetails, topic_details
 from quiver.topics.partitions import Partitions
+from quiver.traces.collector import TraceCollector
+from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
 from quiver.transactions.publishing import TransactionPublishing
@@ -126,6 +128,10 @@ class Broker:
         )
         self.sampler = self._new_sampler()
         self.metrics = self._new_collector()
+        self._trace_collector = TraceCollector(
+            self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
+        )
+        self.traces = TraceStore(self._catalogue, self._partitions, self._trace_collector, clock=self.clock)
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -190,6 +196,7 @@ class Broker:
                 self.groups.task,
                 self.streams.task,
                 self.transactions.task,
+                self._trace_collector.task,
                 *self.sampler.tasks,
             ],
         )
@@ -215,6 +222,7 @@ class Broker:
         else:
             self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, leader_epoch)
+        self._trace_collector.start()
         self._topics.resume_removals()
 
     async def stop(self) -> None:
@@ -224,6 +232,7 @@ class Broker:
         await self.searches.stop()
         await self.redrive_jobs.stop()
         await self.sampler.stop()
+        await self._trace_collector.stop()
         await self._topics.stop()
         await self._compactions.stop()
         await self._maintenance.stop()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HTTP_VARIABLE = "QUIVER_HTTP"
 _SECONDS = 30.0
 _DEFAULT_PORT = 7480
+_REFUSED = (401, 403)
 
 HttpOption = Annotated[
     str | None,
@@ -54,8 +55,12 @@ class HttpSource:
         self.url = f"http://{parts.netloc}"
 
     def get(self, path: str, *, accept: str = "application/json") -> HttpResponse:
+        """Raises InvalidRequest with the broker's sentence when it refuses the caller."""
         with self._request(path, accept) as response:
-            return HttpResponse(response.status, response.read())
+            found = HttpResponse(response.status, response.read())
+        if found.status in _REFUSED:
+            raise InvalidRequest(problem=f"{self.url} refused the request: {_sentence(found)}")
+        return found
 
     def lines(self, path: str) -> Iterator[bytes]:
         """The lines of a response as they come, until the broker ends it."""
@@ -76,6 +81,13 @@ class HttpSource:
             raise ConnectionLost(address=self.url, problem=problem) from None
         finally:
             connection.close()
+
+
+def _sentence(response: HttpResponse) -> str:
+    try:
+        return str(response.document()["error"])
+    except (ValueError, LookupError, TypeError):
+        return f"status {response.status}"
 
 
 def http_source(q: "Client", given: str | None) -> HttpSource:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
-from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader
 from quiver.storage.port import Log, LogOptions
 from quiver.storage.writer import Queued, SerialWriter
 from quiver.system.clock import Clock
@@ -104,6 +105,8 @@ class Partition:
         self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
         self._closing = False
         self._has_warned = False
+        self.on_sampled: Callable[[FrameHeader], None] | None = None
+        """Called with each frame that has sampled messages, once it is written."""
 
     async def recover(self) -> None:
         """After opening: brings the tables up to date."""
@@ -364,6 +367,9 @@ class Partition:
         if assigned.frames:
             self.committed.wake_watchers()
             self.saved_state.note_written(assigned.frames)
+            for stamped in assigned.frames:
+                if stamped.header.attributes & SAMPLED and self.on_sampled is not None:
+                    self.on_sampled(stamped.header)
 
     def _note_duplicates(self, pending: Pending, appended: Appended) -> None:
         if appended.duplicates:

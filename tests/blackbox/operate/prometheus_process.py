@@ -15,6 +15,7 @@ import pytest
 
 from blackbox.processes.broker_process import free_port, wait_until
 
+_START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 
 
@@ -63,25 +64,34 @@ class PrometheusProcess:
 
     def value(self, expression: str) -> float | None:
         """Of an expression with one series; None while there is none."""
-        try:
-            result = self.get("query", query=expression)["result"]
-        except urllib.error.URLError:
-            return None
+        result = self.get("query", query=expression)["result"]
         return float(result[0]["value"][1]) if result else None
 
     def wait_for(self, expression: str, value: float, seconds: float = 60.0) -> None:
-        def has_value() -> bool:
-            assert self._process.poll() is None, self._log_path.read_text()
-            return self.value(expression) == value
+        wait_until(lambda: self.value(expression) == value, seconds, f"{expression} is {value}")
 
-        wait_until(has_value, seconds, f"{expression} is {value}, not {self.value(expression)}")
+    def _is_ready(self) -> bool:
+        assert self._process.poll() is None, self._log_path.read_text()
+        try:
+            with urllib.request.urlopen(f"{self.url}/-/ready", timeout=10):
+                return True
+        except OSError:  # it does not listen yet, or says that it is not ready
+            return False
 
     def __enter__(self) -> "PrometheusProcess":
+        try:
+            wait_until(self._is_ready, _START_SECONDS, "Prometheus is ready")
+        except BaseException:
+            self._stop()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
         self._process.terminate()
         try:
             self._process.wait(_STOP_SECONDS)

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from blackbox.operate.prometheus_process import promtool
+from unit.operate.series_names import check_expression
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "prometheus"
 
@@ -26,9 +27,10 @@ def test_the_unit_tests_of_the_rules_pass() -> None:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_a_rule_says_what_to_do(rule: dict[str, Any]) -> None:
+def test_a_rule_says_what_to_do_and_names_what_there_is(rule: dict[str, Any]) -> None:
     assert set(rule["annotations"]) == {"summary", "description", "action"}
     assert rule["labels"]["severity"] in ("critical", "warning")
+    check_expression(rule["expr"])
 
 
 def test_every_rule_has_a_test_in_which_it_fires_and_one_in_which_it_does_not() -> None:

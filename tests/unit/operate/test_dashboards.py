@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from blackbox.operate.prometheus_process import promtool
+from unit.operate.series_names import check_expression, known_series, named_series
 
 ROOT = Path(__file__).parents[3]
 DASHBOARDS = sorted((ROOT / "deploy" / "grafana").glob("*.json"))
@@ -28,6 +29,19 @@ def test_the_files_are_what_the_script_writes() -> None:
     assert done.returncode == 0, done.stderr
     names = {path.stem.removeprefix("quiver-") for path in DASHBOARDS}
     assert names == {"overview", "topic", "queue", "group", "node", "pipeline"}
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_expressions_name_series_and_labels_that_there_are(path: Path) -> None:
+    for expression in expressions(path):
+        check_expression(expression)
+
+
+def test_every_series_is_on_a_dashboard() -> None:
+    shown = {name for path in DASHBOARDS for expression in expressions(path) for name in named_series(expression)}
+    shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
+    known = {re.sub(r"_(bucket|sum|count)$", "", name) for name in known_series()}
+    assert known - shown <= {"process_virtual_memory_bytes", "process_start_time_seconds"}
 
 
 def test_every_expression_parses(tmp_path: Path) -> None:

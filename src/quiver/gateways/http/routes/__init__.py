@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.console.console import console_routes
 from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
 from quiver.gateways.http.routes.dead_letters.jobs import job_routes
 from quiver.gateways.http.routes.delays import delayed_routes
@@ -30,6 +31,7 @@ from quiver.gateways.http.routes.search.search import search_routes
 from quiver.gateways.http.routes.search.tail import tail_routes
 from quiver.gateways.http.routes.topics.compaction import compaction_routes
 from quiver.gateways.http.routes.topics.topics import topic_routes
+from quiver.gateways.http.routes.traces import trace_routes
 from quiver.gateways.http.routes.transactions.transactions import transaction_routes
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         settle_routes(broker),
         read_routes(broker),
         life_routes(broker),
+        trace_routes(broker),
         poll_routes(broker),
         membership_routes(broker),
         group_offset_routes(broker),
@@ -65,6 +68,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         overview_routes(broker, node, readiness),
         metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
+        console_routes(),
     )
     return DocumentRoutes(routes, node.version).routes
 
