@@ -115,11 +115,7 @@ class Broker:
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
         self.schedules = Schedules(
-            self._catalogue,
-            self._partitions,
-            clock=self.clock,
-            randomness=randomness,
-            topics=self._topics,
+            self._catalogue, self._partitions, clock=self.clock, randomness=randomness, topics=self._topics
         )
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
