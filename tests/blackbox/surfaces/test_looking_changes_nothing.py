@@ -174,6 +174,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),
     *("group alter", "group pause", "group resume", "group delete", "delayed cancel", "txn abort"),
+    "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
 }
 
