@@ -21,6 +21,7 @@ from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
 from quiver.metrics.sources.groups import GroupNumbers
 from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.storage import StorageNumbers
 from quiver.metrics.sources.topics import TopicNumbers
 from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
@@ -123,7 +124,7 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self.metrics = self._new_collector()
+        self._storage_numbers, self.metrics = self._new_collector()
         self._trace_collector = TraceCollector(
             self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
         )
@@ -161,12 +162,14 @@ class Broker:
         )
         return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
 
-    def _new_collector(self) -> Collector:
-        return Collector(
+    def _new_collector(self) -> tuple[StorageNumbers, Collector]:
+        storage_numbers = StorageNumbers(self._storage, self.schedules)
+        return storage_numbers, Collector(
             [
-                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
+                storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
         )
@@ -199,6 +202,7 @@ class Broker:
 
     async def start(self) -> None:
         """Recovers everything and starts to work."""
+        began = self.clock.monotonic()
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
         await self._catalogue.open(self._storage, leader_epoch)
@@ -220,6 +224,7 @@ class Broker:
         await self.schedules.start(self._storage, leader_epoch)
         self._trace_collector.start()
         self._topics.resume_removals()
+        self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
