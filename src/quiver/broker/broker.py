@@ -20,6 +20,7 @@ from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
 from quiver.metrics.sources.groups import GroupNumbers
 from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.storage import StorageNumbers
 from quiver.metrics.sources.topics import TopicNumbers
 from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
@@ -32,6 +33,7 @@ from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
+from quiver.queues.leases import QueueLeases
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
@@ -51,6 +53,8 @@ from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.compaction import Compactions, TopicCompaction
 from quiver.topics.details import TopicDetails, topic_details
 from quiver.topics.partitions import Partitions
+from quiver.traces.collector import TraceCollector
+from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
 from quiver.transactions.publishing import TransactionPublishing
@@ -97,6 +101,7 @@ class Broker:
         self.groups = Groups(clock=self.clock)
         self.queues = self._new_queues(randomness)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
+        self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
         self.streams = Streams(
             self.groups, self._catalogue, self._partitions, self.queues, clock=self.clock, randomness=randomness
@@ -121,7 +126,11 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self.metrics = self._new_collector()
+        self._storage_numbers, self.metrics = self._new_collector()
+        self._trace_collector = TraceCollector(
+            self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
+        )
+        self.traces = TraceStore(self._catalogue, self._partitions, self._trace_collector, clock=self.clock)
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -155,12 +164,14 @@ class Broker:
         )
         return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
 
-    def _new_collector(self) -> Collector:
-        return Collector(
+    def _new_collector(self) -> tuple[StorageNumbers, Collector]:
+        storage_numbers = StorageNumbers(self._storage, self.schedules)
+        return storage_numbers, Collector(
             [
-                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
+                storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
         )
@@ -186,12 +197,14 @@ class Broker:
                 self.groups.task,
                 self.streams.task,
                 self.transactions.task,
+                self._trace_collector.task,
                 *self.sampler.tasks,
             ],
         )
 
     async def start(self) -> None:
         """Recovers everything and starts to work."""
+        began = self.clock.monotonic()
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
         await self._catalogue.open(self._storage, leader_epoch)
@@ -211,7 +224,9 @@ class Broker:
         else:
             self.transactions.refuse(groups_lost)
         await self.schedules.start(self._storage, leader_epoch)
+        self._trace_collector.start()
         self._topics.resume_removals()
+        self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
@@ -219,6 +234,7 @@ class Broker:
         await self.tails.stop()
         await self.searches.stop()
         await self.sampler.stop()
+        await self._trace_collector.stop()
         await self._topics.stop()
         await self._compactions.stop()
         await self._maintenance.stop()

@@ -1,6 +1,6 @@
 """What a partition's delivery journal says about one message. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -54,11 +54,11 @@ class GroupOutcome(NamedTuple):
 
 
 class Deliveries:
-    """Takes the records that may concern a message, in order; `group_names` are by id."""
+    """Takes the records that may concern a message, in order; `name_of` is the name of a group."""
 
-    def __init__(self, offset: int, group_names: dict[int, str]) -> None:
+    def __init__(self, offset: int, name_of: Callable[[int], str | None]) -> None:
         self._offset = offset
-        self._names = group_names
+        self._name_of = name_of
         self._groups: dict[int, _Group] = {}
         self._clock_ahead_ms = 0
         self.events: list[LifeEvent] = []
@@ -217,7 +217,7 @@ class Deliveries:
     def _add(
         self, happening: Happening, at_ms: int, number: int, held: _Held | None, **more: str | int | None
     ) -> None:
-        event = LifeEvent(happening, at_ms, self._names.get(number, str(number)))
+        event = LifeEvent(happening, at_ms, self._name_of(number) or str(number))
         if held is not None:
             more = {"consumer": held.consumer, "attempt": held.attempt, **more}
             if happening not in ("delivered", "extended"):

@@ -72,7 +72,7 @@ class JournalIndex:
             await self._cover()
             records: list[JournalRecord] = []
             for chunk in list(_concerned(self._chunks, offset)):
-                records += await self._records(chunk)
+                records += await self.records_between(chunk.start, chunk.end)
             return FoundRecords(records, await self._known_since_ms(), list(self._damage.values()))
 
     async def _cover(self) -> None:
@@ -91,15 +91,16 @@ class JournalIndex:
             self._chunks.append(chunk)
             position = chunk.end
 
-    async def _records(self, chunk: JournalChunk) -> list[JournalRecord]:
+    async def records_between(self, start: int, end: int) -> list[JournalRecord]:
+        """Every record of a range of the journal that is still there."""
         found: list[JournalRecord] = []
-        position = chunk.start
-        while position < chunk.end:
+        position = max(start, self.log.start_offset)
+        while position < end:
             data, position = await self._read(position)
             if data is not None:
-                decoded = await asyncio.to_thread(_decoded, data, chunk.end, {})
+                decoded = await asyncio.to_thread(_decoded, data, end, {})
                 found += [record for _, record in decoded]
-                position = decoded[-1][0].next_offset if decoded else chunk.end
+                position = decoded[-1][0].next_offset if decoded else end
         return found
 
     async def _read(self, position: int) -> tuple[bytes | memoryview | None, int]:

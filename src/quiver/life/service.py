@@ -17,6 +17,7 @@ from quiver.model.names import TopicPartition
 from quiver.model.times import format_time
 from quiver.model.topic import Topic
 from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place, Standing
+from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
 from quiver.outbox.outbox import Move, Target, mover_id, source_of
 from quiver.partition.partition import Partition
 from quiver.queues.journal.events import DeadLetterOrigin
@@ -67,7 +68,7 @@ class MessageLives:
         self._queues.check_open(topic.id, number)
         queue = self._queues.partition_queues(topic.id).get(number)
         found = _NOTHING if queue is None else await self._indexes.of(queue.journal.log).about(offset)
-        deliveries = Deliveries(offset, {group.id: group.name for group in self._groups.groups().values()})
+        deliveries = Deliveries(offset, self._groups.name_of)
         deliveries.apply(found.records)
         outcomes = deliveries.finish(self._clock.now_ms())
         events = await self._onward(topic, number, offset, deliveries.events, deliveries.departures)
@@ -234,11 +235,9 @@ def in_order(events: Sequence[LifeEvent]) -> list[LifeEvent]:
 
 
 def trace_id(looked_up: LookedUp) -> str:
-    """Of the header `traceparent`, if it is one."""
-    parts = (looked_up.row.message.headers or {}).get("traceparent", b"").split(b"-")
-    if len(parts) < 4 or len(parts[1]) != 32:
-        return ""
-    return parts[1].decode(errors="replace")
+    """Of its header `traceparent`, if that is one."""
+    parent = parse_traceparent((looked_up.row.message.headers or {}).get(TRACEPARENT))
+    return "" if parent is None else parent.trace_id
 
 
 def _death(number: int, looked_up: LookedUp) -> LifeEvent:

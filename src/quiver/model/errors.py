@@ -184,9 +184,7 @@ class CommitKeyConflict(QuiverError):
     """The commit key was already used for something else: nothing was committed."""
 
     code, status = "commit_key_conflict", 409
-    sentence = (
-        "the commit key {key!r} was used for {committed!r} and now comes with {asked!r}; use a new key for new work"
-    )
+    sentence = "the commit key {key!r} was used for {committed!r} and now comes with {asked!r}; use a new key"
 
 
 class TransactionNotFound(QuiverError):
@@ -283,6 +281,11 @@ class MessageNotFound(QuiverError):
     sentence = "there is no message {message}: {problem}"
 
 
+class TraceNotFound(QuiverError):
+    code, status = "trace_not_found", 404
+    sentence = "there is no trace {trace}: no message of it was sampled, or the topic of traces keeps it no longer"
+
+
 class DeadLetterNotFound(QuiverError):
     code, status = "dead_letter_not_found", 404
     sentence = "there is no dead letter {id!r} of {topic!r}; it was redriven or purged, or never existed"
@@ -300,10 +303,7 @@ class ScheduleExists(QuiverError):
 
 class SearchNotFound(QuiverError):
     code, status = "search_not_found", 404
-    sentence = (
-        "there is no search {search!r}: one is forgotten a minute after its end, and when the broker restarts; begin "
-        "it again, with its cursor"
-    )
+    sentence = "there is no search {search!r}, or no longer (a restart forgets it); begin it again, with its cursor"
 
 
 class NotSupported(QuiverError):
@@ -349,10 +349,7 @@ class BufferFull(QuiverError):
     """Client side: the producer's memory stayed full for as long as the caller was willing to wait."""
 
     code, status, retryable = "buffer_full", 503, True
-    sentence = (
-        "the producer has {size} bytes that wait for the broker, over its limit of {limit}; slow down, or raise the "
-        "limit"
-    )
+    sentence = "{size} bytes wait for the broker, over the producer's limit of {limit}; slow down, or raise the limit"
 
 
 class Closed(QuiverError):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
-from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader
 from quiver.storage.port import Log, LogOptions
 from quiver.storage.writer import Queued, SerialWriter
 from quiver.system.clock import Clock
@@ -98,12 +99,16 @@ class Partition:
         )
         self.tables = PartitionTables(ProducerTable(), transactions, message_ids)
         self.limits = settings.limits
-        self._assigner = OffsetAssigner(name, self.tables, leader_epoch=leader_epoch, limits=settings.limits)
+        self._assigner = OffsetAssigner(
+            name, self.tables, self.traffic, leader_epoch=leader_epoch, limits=settings.limits
+        )
         self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
         self.saved_state = SavedState(name, log, self.tables, self._writer, clock)
         self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
         self._closing = False
         self._has_warned = False
+        self.on_sampled: Callable[[FrameHeader], None] | None = None
+        """Called with each frame that has sampled messages, once it is written."""
 
     async def recover(self) -> None:
         """After opening: brings the tables up to date."""
@@ -200,7 +205,9 @@ class Partition:
             )
             if offset > self.log.start_offset:
                 await self.saved_state.save_below(offset)
+                before = self.log.size_bytes
                 await self.log.drop_front(offset)
+                self.traffic.retained_out_bytes += max(0, before - self.log.size_bytes)
             self.tables.message_ids.expire(self.saved_state.now_ms())
 
         await self._writer.exclusive(drop)
@@ -348,7 +355,7 @@ class Partition:
         try:
             await pending.ids.prepare()
         except Exception as error:
-            refuse(pending, self._assigner.as_refusal(error))
+            refuse(pending, self._assigner.as_refusal(error), self.traffic)
             return False
         return True
 
@@ -364,6 +371,9 @@ class Partition:
         if assigned.frames:
             self.committed.wake_watchers()
             self.saved_state.note_written(assigned.frames)
+            for stamped in assigned.frames:
+                if stamped.header.attributes & SAMPLED and self.on_sampled is not None:
+                    self.on_sampled(stamped.header)
 
     def _note_duplicates(self, pending: Pending, appended: Appended) -> None:
         if appended.duplicates:
@@ -379,4 +389,4 @@ class Partition:
         refusal = self._assigner.as_refusal(error)
         self.tables.undo(assigned)
         for pending, _ in assigned.outcomes:
-            refuse(pending, refusal)
+            refuse(pending, refusal, self.traffic)

@@ -29,6 +29,7 @@ from quiver.records.columns import (
     VALUE,
     Arrays,
     Column,
+    has_sampled,
     layout_for,
 )
 from quiver.records.header import (
@@ -39,6 +40,7 @@ from quiver.records.header import (
     HEADER_BYTES,
     NO_PRODUCER,
     PADDING_SHIFT,
+    SAMPLED,
     TRANSACTIONAL,
     FrameHeader,
     body_crc,
@@ -182,6 +184,8 @@ def _seal(
         attributes |= TRANSACTIONAL
     if control:
         attributes |= CONTROL
+    if HEADERS.bit in arrays and has_sampled(arrays[HEADERS.bit]):
+        attributes |= SAMPLED
     return _joined(
         join,
         FrameHeader(

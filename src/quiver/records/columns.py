@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 import numpy.ma  # noqa: F401 - pyarrow imports it with the first nested list, in the middle of a request otherwise
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
 from quiver.records.header import (
     COLUMN_DELIVER_AT,
     COLUMN_EXPIRES_AT,
@@ -79,3 +81,12 @@ def layout_for(bits: int) -> Layout:
         sum(column.buffers for column in columns),
         tuple(required),
     )
+
+
+def has_sampled(headers: pa.MapArray) -> bool:
+    """Whether a message with these headers is part of a trace that is recorded: its `traceparent` says so."""
+    first, end = headers.offsets[0].as_py(), headers.offsets[-1].as_py()
+    places = pc.indices_nonzero(pc.equal(headers.keys.slice(first, end - first), TRACEPARENT))
+    values = headers.items.slice(first, end - first)
+    parents = (parse_traceparent(values[place.as_py()].as_py()) for place in places)
+    return any(parent is not None and parent.is_sampled for parent in parents)

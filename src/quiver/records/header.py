@@ -28,7 +28,8 @@ ALIGNMENT = 8
 
 NO_PRODUCER = -1
 
-# attributes: bits 0-1 compression, 2 transactional, 3 control, 4 encrypted, 5-7 body encoding, 8-10 padding bytes
+# attributes: bits 0-1 compression, 2 transactional, 3 control, 4 encrypted, 5-7 body encoding, 8-10 padding bytes,
+# 11 sampled
 COMPRESSION_MASK = 0b11
 COMPRESSION_NONE, COMPRESSION_LZ4, COMPRESSION_ZSTD = 0, 1, 2
 COMPRESSION_CODES = {"none": COMPRESSION_NONE, "lz4": COMPRESSION_LZ4, "zstd": COMPRESSION_ZSTD}
@@ -39,7 +40,8 @@ ENCRYPTED = 1 << 4
 ENCODING_SHIFT, ENCODING_MASK = 5, 0b111
 ENCODING_ARROW = 0
 PADDING_SHIFT, PADDING_MASK = 8, 0b111
-KNOWN_ATTRIBUTES = 0b0000_0111_1111_1111
+SAMPLED = 1 << 11
+KNOWN_ATTRIBUTES = 0b0000_1111_1111_1111
 
 # columns: which optional columns the body has; `value` is always there
 COLUMN_KEY = 1 << 0

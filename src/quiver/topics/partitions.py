@@ -2,13 +2,16 @@
 
 import logging
 from collections import deque
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
-from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, sole_leader_epoch
+from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, TopicPartition, sole_leader_epoch
 from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.records.header import FrameHeader
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, bounded_gather, paced
@@ -36,6 +39,8 @@ class Partitions:
         """The partitions of deleted topics, until their files are removed."""
         self.start_epoch = StartEpoch(0)
         """The start epoch of this process; set before anything is opened."""
+        self.on_sampled: Callable[[TopicPartition, FrameHeader], None] | None = None
+        """Called with each frame that has sampled messages; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:
         """Opens the partitions of a topic that are not open yet."""
@@ -126,6 +131,8 @@ class Partitions:
             clock=self._clock,
         )
         await partition.recover()
+        if self.on_sampled is not None:
+            partition.on_sampled = partial(self.on_sampled, TopicPartition(topic.id, number))
         return partition
 
 

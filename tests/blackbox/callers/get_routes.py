@@ -4,6 +4,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+FILES = "/console/"
+"""Files for browsers, not answers about what the broker holds."""
 LEASING = {"/groups/{group}/poll"}
 """A GET that does something: it leases messages to a member, and is documented to."""
 
@@ -14,7 +16,9 @@ ENDLESS = {"/overview/stream", "/topics/{topic}/tail"}
 def get_routes(document: Mapping[str, Any]) -> list[str]:
     """The templates of all routes that only look."""
     return sorted(
-        path for path, verbs in document["paths"].items() if "get" in verbs and path not in LEASING | ENDLESS
+        path
+        for path, verbs in document["paths"].items()
+        if "get" in verbs and path not in LEASING | ENDLESS and not path.startswith(FILES)
     )
 
 

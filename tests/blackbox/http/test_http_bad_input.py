@@ -25,6 +25,10 @@ KNOWN = {
     "producer": "1",
     "schedule": "s",
     "search": "0123456789abcdef",
+    "offset": "0",
+    "version": "0",
+    "folder": "lib",
+    "file": "dom.js",
 }
 
 

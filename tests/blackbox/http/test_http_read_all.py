@@ -96,6 +96,6 @@ def test_large_pages_of_all_partitions_come_whole(shared_broker: BrokerProcess, 
     assert page["next"] == "8.8.8.8"
 
 
-def test_the_root_leads_to_the_documents(shared_broker: BrokerProcess) -> None:
+def test_the_root_leads_to_the_console(shared_broker: BrokerProcess) -> None:
     answer = httpx.get(shared_broker.http + "/", follow_redirects=True)
-    assert (answer.status_code, answer.url.path) == (200, "/docs")
+    assert (answer.status_code, answer.url.path) == (200, "/console")

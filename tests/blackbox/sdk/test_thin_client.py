@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from blackbox.processes.broker_process import BrokerProcess
-from blackbox.processes.thin_install import ThinInstall
+from blackbox.processes.thin_install import ROOT, ThinInstall
 
 NOT_NEEDED = {"httptools", "pydantic", "pyyaml", "rich", "typer", "uvloop", "zstandard"}
 
@@ -64,6 +64,14 @@ def test_it_brings_none_of_the_brokers_packages(thin: ThinInstall):
     assert {"msgspec", "numpy", "pyarrow", "google-crc32c"} <= thin.installed
     assert not thin.installed & NOT_NEEDED
     assert thin.python("import httptools").returncode == 1
+
+
+def test_the_wheel_has_the_files_of_the_console(thin: ThinInstall):
+    source = ROOT / "src" / "quiver" / "console"
+    expected = {str(path.relative_to(source)) for path in source.rglob("*") if path.is_file()}
+    packed = thin.packages / "quiver" / "console"
+    assert {str(path.relative_to(packed)) for path in packed.rglob("*") if path.is_file()} == expected
+    assert {"index.html", "app.js", "lib/dom.js", "style/tokens.css"} <= expected
 
 
 def test_a_client_of_a_running_broker(thin: ThinInstall, shared_broker: BrokerProcess):

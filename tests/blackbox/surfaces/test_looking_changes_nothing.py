@@ -26,10 +26,12 @@ from quiver.cli.main import app
 
 ROUNDS = 3
 REST_SECONDS = 2.0
+TRACE = "0af7651916cd43dd8448eb211c80319c"
 GROUPS = ["workers", "lanes", "pollers", "readers"]
 
 ROUTES: dict[str, list[str]] = {
     "/": [""],
+    "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],
     "/groups": ["", "?limit=1&skip=1"],
@@ -65,6 +67,11 @@ ROUTES: dict[str, list[str]] = {
     "/topics/{topic}/partitions/{partition}/messages/{offset}/life": [""],
     "/topics/{topic}/queues": [""],
     "/topics/{topic}/queues/{group}": [""],
+    "/topics/{topic}/queues/{group}/leases": ["", "?limit=1&cursor=0:0"],
+    "/traces": ["", "?limit=1"],
+    "/traces/search": ["?topic={topic}&status=error"],
+    "/traces/stats": [""],
+    "/traces/{trace}": [""],
     "/transactions": ["", "?limit=1"],
     "/transactions/stats": [""],
     "/version": [""],
@@ -113,6 +120,10 @@ LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
     "delayed.get": lambda q, busy: q.delayed.get(busy.topic, 0, busy.delayed[0]),
     "schedules.list": lambda q, busy: q.schedules.list(),
     "schedules.get": lambda q, busy: q.schedules.get(busy.schedule),
+    "traces.get": lambda q, busy: q.traces.get(TRACE),
+    "traces.list": lambda q, busy: q.traces.list(),
+    "traces.search": lambda q, busy: q.traces.search(topic=busy.topic),
+    "traces.stats": lambda q, busy: q.traces.stats(),
     "traces.message": lambda q, busy: q.traces.message(busy.topic, 0, 0),
     "transactions.list": lambda q, busy: q.transactions.list(),
     "transactions.describe": lambda q, busy: q.transactions.describe("tx-None"),
@@ -121,7 +132,7 @@ LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
 CHANGING_METHODS = {
     "topics": {"create", "alter", "add_partitions", "delete", "purge"},
     "groups": {"alter", "delete"},
-    "queues": set(),
+    "queues": {"pause", "resume"},
     "dead_letters": set(),
     "delayed": {"cancel", "cancel_many"},
     "schedules": {"add", "alter", "pause", "resume", "run", "remove"},
@@ -145,6 +156,9 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "schedule list": [],
     "schedule describe": ["{schedule}"],
     "trace message": ["{topic}", "0", "0"],
+    "trace show": [TRACE],
+    "trace list": [],
+    "trace search": ["--topic", "{topic}"],
     "txn list": [],
     "txn describe": ["tx-None"],
     "consume": ["{topic}"],
@@ -156,7 +170,8 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),
-    *("group alter", "group delete", "delayed cancel", "txn abort"),
+    *("group alter", "group pause", "group resume", "group delete", "delayed cancel", "txn abort"),
+    "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
 }
 
@@ -164,7 +179,11 @@ CHANGING_COMMANDS = {
 @pytest.fixture(scope="module")
 def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusyBroker]:
     with BrokerProcess(tmp_path_factory.mktemp("looking") / "data") as broker:
-        yield BusyBroker(broker)
+        found = BusyBroker(broker)
+        message = {"value": "traced", "headers": {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"}}
+        assert broker.request("POST", "/topics", {"name": "traced"})[0] == 201
+        assert broker.request("POST", "/topics/traced/messages", {"messages": [message]})[0] == 200
+        yield found
 
 
 def stored_bytes(data_dir: Path) -> dict[str, str]:
@@ -184,6 +203,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "group": GROUPS,
         "partition": [0],
         "offset": [0, 1, 2, 3, 1000],
+        "trace": [TRACE],
         "id": busy.delayed,
         "schedule": [busy.schedule],
         "search": ["0123456789abcdef"],
@@ -204,7 +224,7 @@ def shown(busy: BusyBroker) -> dict[str, Any]:
         status, text = call.raw("GET", path)
         assert status in (200, 307, 404, 409), (path, status, text[:500])
         answers[f"{path} (status)"] = status
-        if path in ("/", "/docs"):
+        if path in ("/", "/console", "/docs"):
             answers[path] = text
         elif path not in SAMPLED:
             answers |= dict(_parts(path, json.loads(text)))

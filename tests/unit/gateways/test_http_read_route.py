@@ -65,6 +65,23 @@ async def test_few_large_messages_are_streamed_too(client, broker):
     assert numbers(response.json()) == [0, 1, 2, 3]
 
 
+async def test_long_values_are_cut_at_the_end_of_a_character(client, broker):
+    values = ["short", "äöü" * 10, "x" * 11, b"\xff" * 20, None]
+    await broker.publish(
+        "orders", [NewMessage(value=each.encode() if isinstance(each, str) else each) for each in values]
+    )
+    page = (await client.get(PATH, params={"max_value_bytes": 11})).json()
+    shown = [(each.get("value", each.get("value_base64")), each.get("value_bytes")) for each in page["messages"]]
+    assert shown == [("short", None), ("äöüäö", 60), ("x" * 11, None), ("//////////////8=", 20), (None, None)]
+    assert (await client.get(PATH, params={"max_value_bytes": 0})).status_code == 400
+
+
+async def test_long_values_of_a_large_page_are_cut(client, broker):
+    await fill(broker, 40, 20_000)
+    page = (await client.get(PATH, params={"max_value_bytes": 100})).json()
+    assert [(len(each["value"]), each["value_bytes"]) for each in page["messages"]] == [(100, 20_000)] * 40
+
+
 async def test_at_most_ten_thousand_messages_come(client, broker):
     await fill(broker, 10_050)
     response = await client.get(PATH, params={"limit": 50_000})

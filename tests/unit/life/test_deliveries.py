@@ -19,7 +19,7 @@ def leased(lease: int, *, start: int = 0, end: int = 10, attempt: int = 1, consu
 
 
 def life(*records: tuple[int, e.Event], offset: int = 5, now_ms: int = 0) -> list[LifeEvent]:
-    deliveries = Deliveries(offset, NAMES)
+    deliveries = Deliveries(offset, NAMES.get)
     deliveries.apply(JournalRecord(at_ms, [e.WrittenAt(at_ms + AHEAD), event]) for at_ms, event in records)
     deliveries.finish(now_ms)
     return deliveries.events
@@ -79,7 +79,7 @@ def test_an_ack_of_a_lease_that_the_journal_does_not_know() -> None:
 def test_a_dead_letter_knows_its_place_in_the_move() -> None:
     dead = [Dead(0, 2, 2, 4, 0, "rejected", "bad"), Dead(4, 8, 2, 4, 0, "max_attempts", "worse")]
     move = Move(1, Target(0, 0), 40, 6, [G, msgspec.to_builtins(dead)])
-    deliveries = Deliveries(5, NAMES)
+    deliveries = Deliveries(5, NAMES.get)
     deliveries.apply([JournalRecord(9, [e.WrittenAt(9), e.Died(G, dead, [move])])])
     outcome = deliveries.finish(0)[G]
     assert (outcome.is_settled, outcome.is_dead, outcome.attempts) == (True, True, 4)
@@ -113,7 +113,7 @@ def test_groups_do_not_mix_and_a_deleted_one_begins_again() -> None:
 
 def test_dead_letters_are_redriven_and_purged() -> None:
     move = Move(1, Target(7, 0), 10, 3, [[2, 3], [5, 7]])
-    deliveries = Deliveries(6, NAMES)
+    deliveries = Deliveries(6, NAMES.get)
     deliveries.apply([JournalRecord(9, [e.DeadLettersRemoved([(2, 3), (5, 7)], [move])])])
     assert [event.event for event in deliveries.events] == ["redriven"]
     assert [departure.place for departure in deliveries.departures] == [2]

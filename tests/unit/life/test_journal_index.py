@@ -76,7 +76,7 @@ async def test_it_finds_what_reading_everything_finds(seed: int) -> None:
         everything = await all_records(log)
         for offset in rng.sample(range(MESSAGES), 20):
             found = await index.about(offset)
-            one, other = Deliveries(offset, {}), Deliveries(offset, {})
+            one, other = Deliveries(offset, str), Deliveries(offset, str)
             one.apply(found.records)
             other.apply(everything)  # type: ignore[arg-type]
             assert one.events == other.events

@@ -16,6 +16,7 @@ from quiver.model.priority import Priority
 from quiver.model.schedule import DelayedMessage, ScheduleChanges
 from quiver.model.settlement import ACK, NACK, SettleRequest
 from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place
+from quiver.model.trace.span import Span, Trace, TraceFilter, TraceStats
 from quiver.protocol import compaction_messages as c
 from quiver.protocol import dead_letter_messages as d
 from quiver.protocol import delay_messages as y
@@ -141,7 +142,7 @@ RESPONSES += [
     ),
     (
         q.QueueDepths([q.QueueDepth("g", 6, [0, 1, 5, 0, 0], 2, 1, 0, 3, 900, [(b"k", 4)], {"c": 2})]),
-        "92cc8e919aa1670695000105000002010003cd03849192c4016b0481a16302",
+        "92cc8e919ca1670695000105000002010003cd03849192c4016b0481a16302c0a0",
     ),
 ]
 
@@ -243,6 +244,8 @@ RESPONSES += [
 ]
 
 REQUESTS += [
+    (q.PauseQueue("t", "g", "r"), "942ba174a167a172"),
+    (q.ResumeQueue("t", "g"), "932ca174a167"),
     (c.CompactTopic("t"), "945aa174c0c2"),
     (c.CompactTopic("t", [0, 2], True), "945aa174920002c3"),
 ]
@@ -296,6 +299,33 @@ RESPONSES += [
 
 
 _LIFE = MessageLife("t", 0, 7, [LifeEvent("appended", 5, to=Place("u", 1, 2))], [GroupStanding("g", "queue", "dead")])
+REQUESTS += [
+    (
+        f.SearchTraces(TraceFilter(topic="t", status="error"), 5),
+        "936088a5746f706963a174a9706172746974696f6ec0a567726f7570c0a36b6579c0a873746172745f6d73c0a6"
+        "656e645f6d73c0a6737461747573a56572726f72af6d696e5f6475726174696f6e5f6d73c005",
+    ),
+    (f.GetTrace("0a"), "9261a23061"),
+    (f.GetTraceStats(), "9162"),
+]
+_SPAN = Span(trace_id="0a", span_id="b", event_type="consume.acked", time_ms=5, topic="t", partition=0, offset=7)
+_COUNTERS = TraceStats(
+    enabled=True, spans_in_buffer=1, buffer_capacity=2, traces_indexed=3, spans_written=4, spans_dropped=5
+)
+RESPONSES += [
+    (
+        f.Traces([Trace(trace_id="0a", spans=[_SPAN])]),
+        "92ccc49182a874726163655f6964a23061a57370616e739187a874726163655f6964a23061a77370616e5f6964"
+        "a162aa6576656e745f74797065ad636f6e73756d652e61636b6564a774696d655f6d7305a5746f706963a174a9"
+        "706172746974696f6e00a66f666673657407",
+    ),
+    (
+        f.TraceCounters(_COUNTERS),
+        "92ccc586a7656e61626c6564c3af7370616e735f696e5f62756666657201af6275666665725f63617061636974"
+        "7902ae7472616365735f696e646578656403ad7370616e735f7772697474656e04ad7370616e735f64726f7070"
+        "656405",
+    ),
+]
 REQUESTS += [(f.GetLife("t", 0, 7), "945fa1740007")]
 RESPONSES += [
     (

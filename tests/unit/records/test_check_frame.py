@@ -141,7 +141,7 @@ def test_the_fields_of_the_broker_are_zero(field: str) -> None:
     ("fields", "match"),
     [
         ({"priority": 5}, "priority 5"),
-        ({"attributes": 1 << 11}, "attributes"),
+        ({"attributes": 1 << 12}, "attributes"),
         ({"attributes": 0b11}, "attributes"),
         ({"attributes": 1 << 4}, "encrypted"),
         ({"attributes": 1 << 5}, "encoding 1"),

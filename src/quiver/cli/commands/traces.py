@@ -1,5 +1,7 @@
-"""`quiver trace message`."""
+"""`quiver trace message|list|show|search|export`."""
 
+import time
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,16 +14,26 @@ from quiver.model.times import format_duration, format_time
 
 if TYPE_CHECKING:
     from quiver.model.trace.life import LifeEvent, MessageLife, Place
+    from quiver.model.trace.span import Span, Trace
 
 app = group_app("Show what happened to messages.")
 
 
-@app.callback()
-def _group() -> None:
-    """Show what happened to messages."""
-
-
 _EVENTS = ("time", "event", "group", "consumer", "attempt", "duration", "details")
+_TRACES = ("trace_id", "topic", "partition", "offset", "start_time", "duration", "status", "span_count")
+_SPANS = (
+    *("time", "event_type", "topic", "partition", "offset"),
+    *("group", "consumer", "attempt", "duration", "error"),
+)
+LimitOption = Annotated[int, typer.Option("--limit", "-n", help="Traces to show.", metavar="N", min=1, max=1000)]
+
+
+class Status(StrEnum):
+    COMPLETED = "completed"
+    ERROR = "error"
+    PENDING = "pending"
+
+
 _GROUPS = ("group", "kind", "state", "attempts")
 
 
@@ -46,6 +58,113 @@ def message(
         show_rows(rows, output, columns=_GROUPS)
     for note in life.notes:
         typer.echo(f"note: {note}", err=True)
+
+
+@app.command("list")
+def list_traces(
+    limit: LimitOption = 20, address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE
+) -> None:
+    """List the newest traces of sampled messages."""
+    with connect(address) as q:
+        traces = q.traces.list(limit=limit)
+    show_rows([_summary(trace) for trace in traces], output, columns=_TRACES)
+
+
+@app.command("search")
+def search(
+    topic: Annotated[str | None, typer.Option(help="Only traces with a message of the topic.")] = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Of the partition.")] = None,
+    group: Annotated[str | None, typer.Option(help="Delivered to the group.")] = None,
+    key: Annotated[str | None, typer.Option(help="With the key.")] = None,
+    start: Annotated[str | None, typer.Option("--from", help="Began then or later.", metavar="TIME")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Began then or before.", metavar="TIME")] = None,
+    status: Annotated[Status | None, typer.Option(help="How the trace ended.")] = None,
+    min_duration: Annotated[str | None, typer.Option(help="Took at least so long.", metavar="DURATION")] = None,
+    limit: LimitOption = 20,
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the newest traces that fit."""
+    with connect(address) as q:
+        traces = q.traces.search(
+            topic=topic,
+            partition=partition,
+            group=group,
+            key=key,
+            start=start,
+            end=end,
+            status=None if status is None else status.value,
+            min_duration=min_duration,
+            limit=limit,
+        )
+    show_rows([_summary(trace) for trace in traces], output, columns=_TRACES)
+
+
+@app.command("show")
+def show(
+    trace_id: Annotated[str, typer.Argument(metavar="TRACE", show_default=False)],
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a trace with all its spans."""
+    with connect(address) as q:
+        trace = q.traces.get(trace_id)
+    if output is not Output.TABLE:
+        show_document({**_summary(trace), "spans": [_span(span) for span in trace.spans]}, output)
+        return
+    show_rows([_span(span) for span in trace.spans], output, columns=_SPANS)
+
+
+@app.command("export")
+def export(
+    otlp: Annotated[str, typer.Option("--otlp", metavar="URL", help="The collector, such as http://localhost:4318.")],
+    group: Annotated[str, typer.Option(help="The consumer group: each sends every span.")] = "otlp-export",
+    once: Annotated[bool, typer.Option("--once", help="End when everything is sent that is there now.")] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+) -> None:
+    """Send spans to an OpenTelemetry collector (OTLP over HTTP, JSON), from where the group was."""
+    from quiver.cli.trace_export import TraceExport, collector_url
+
+    url = collector_url(otlp)
+    with connect(address) as q:
+        sending = TraceExport(q, url, group, time.sleep)
+        try:
+            sending.run(follow=not once, on_retry=lambda problem: typer.echo(f"trying again: {problem}", err=True))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            typer.echo(f"{sending.exported} spans exported")
+
+
+def _summary(trace: "Trace") -> dict[str, Any]:
+    first = trace.spans[0]
+    return {
+        "trace_id": trace.trace_id,
+        "topic": first.topic,
+        "partition": first.partition,
+        "offset": first.offset,
+        "start_time": format_time(trace.start_ms),
+        "duration": format_duration(trace.end_ms - trace.start_ms),
+        "status": trace.status,
+        "span_count": len(trace.spans),
+    }
+
+
+def _span(span: "Span") -> dict[str, Any]:
+    return {
+        "time": format_time(span.time_ms),
+        "event_type": span.event_type,
+        "topic": span.topic,
+        "partition": span.partition,
+        "offset": span.offset,
+        "group": span.group or None,
+        "consumer": span.consumer or None,
+        "attempt": span.attempt or None,
+        "duration": format_duration(span.duration_ms),
+        "error": span.error or None,
+        "span_id": span.span_id,
+        "parent_span_id": span.parent_span_id or None,
+    }
 
 
 def _document(life: "MessageLife") -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _list_needed(component: dict[str, Any]) -> None:
 
 def _operation_id(path: str, method: str) -> str:
     words = re.findall(r"\w+", path.replace(".", "_"))
-    return "_".join([method.lower(), *words])
+    return "_".join([method.lower(), *words, *(["slash"] if path[1:].endswith("/") else [])])
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:

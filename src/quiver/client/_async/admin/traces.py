@@ -1,8 +1,10 @@
 """What happened to messages: `q.traces`."""
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.model.times import Duration, parse_duration_ms, parse_time_ms
 from quiver.model.trace.life import MessageLife
-from quiver.protocol.life_messages import GetLife, Life
+from quiver.model.trace.span import Trace, TraceFilter, TraceStats, TraceStatus
+from quiver.protocol import life_messages as messages
 
 
 class AsyncTraces:
@@ -14,7 +16,56 @@ class AsyncTraces:
 
         Raises MessageNotFound, which says why there is no message.
         """
-        answer = (await self._broker.call(GetLife(topic, partition, offset))).answer
-        if not isinstance(answer, Life):
+        answer = (await self._broker.call(messages.GetLife(topic, partition, offset))).answer
+        if not isinstance(answer, messages.Life):
             raise unexpected(answer)
         return answer.life
+
+    async def search(
+        self,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        group: str | None = None,
+        key: str | None = None,
+        start: str | int | None = None,
+        end: str | int | None = None,
+        status: TraceStatus | None = None,
+        min_duration: Duration | None = None,
+        limit: int = 100,
+    ) -> list[Trace]:
+        """The newest traces that began between two times, took long enough, have the status, and have a span with
+        every other field."""
+        wanted = TraceFilter(
+            topic=topic,
+            partition=partition,
+            group=group,
+            key=key,
+            start_ms=None if start is None else parse_time_ms(start, "start"),
+            end_ms=None if end is None else parse_time_ms(end, "end"),
+            status=status,
+            min_duration_ms=None if min_duration is None else parse_duration_ms(min_duration),
+        )
+        return await self._traces(messages.SearchTraces(wanted, limit))
+
+    async def get(self, trace_id: str) -> Trace:
+        """A trace with all its spans. Raises TraceNotFound."""
+        [trace] = await self._traces(messages.GetTrace(trace_id))
+        return trace
+
+    async def stats(self) -> TraceStats:
+        """How many spans were written and dropped."""
+        answer = (await self._broker.call(messages.GetTraceStats())).answer
+        if not isinstance(answer, messages.TraceCounters):
+            raise unexpected(answer)
+        return answer.stats
+
+    async def _traces(self, request: messages.SearchTraces | messages.GetTrace) -> list[Trace]:
+        answer = (await self._broker.call(request)).answer
+        if not isinstance(answer, messages.Traces):
+            raise unexpected(answer)
+        return answer.traces
+
+    async def list(self, *, limit: int = 100) -> list[Trace]:
+        """The newest traces of sampled messages."""
+        return await self.search(limit=limit)

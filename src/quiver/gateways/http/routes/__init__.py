@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.console.console import console_routes
 from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
 from quiver.gateways.http.routes.delays import delayed_routes
 from quiver.gateways.http.routes.groups.groups import group_routes
@@ -20,6 +21,7 @@ from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
 from quiver.gateways.http.routes.node.process import process_routes
 from quiver.gateways.http.routes.queues.depth import queue_routes
+from quiver.gateways.http.routes.queues.leases import lease_routes
 from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
 from quiver.gateways.http.routes.queues.stats import queue_stats_routes
@@ -28,6 +30,7 @@ from quiver.gateways.http.routes.search.search import search_routes
 from quiver.gateways.http.routes.search.tail import tail_routes
 from quiver.gateways.http.routes.topics.compaction import compaction_routes
 from quiver.gateways.http.routes.topics.topics import topic_routes
+from quiver.gateways.http.routes.traces import trace_routes
 from quiver.gateways.http.routes.transactions.transactions import transaction_routes
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         settle_routes(broker),
         read_routes(broker),
         life_routes(broker),
+        trace_routes(broker),
         poll_routes(broker),
         membership_routes(broker),
         group_offset_routes(broker),
@@ -50,6 +54,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         topic_routes(broker),
         queue_routes(broker),
         queue_stats_routes(broker),
+        lease_routes(broker),
         schedule_routes(broker),
         dead_letter_routes(broker),
         delayed_routes(broker),
@@ -61,6 +66,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         overview_routes(broker, node, readiness),
         metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
+        console_routes(),
     )
     return DocumentRoutes(routes, node.version).routes
 

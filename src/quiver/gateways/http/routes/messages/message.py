@@ -1,14 +1,18 @@
 """Stored messages as responses show them."""
 
+import codecs
 from binascii import b2a_base64
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from quiver.model.message import StoredMessage
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
+
+_incremental_utf8 = codecs.getincrementaldecoder("utf-8")
 
 shown_time = lru_cache(maxsize=4096)(format_time)
 
@@ -26,12 +30,16 @@ class MessageResponse(msgspec.Struct, kw_only=True):
     key_base64: str | UnsetType = UNSET
     value: str | UnsetType | None = UNSET
     value_base64: str | UnsetType = UNSET
+    value_bytes: Annotated[
+        int | UnsetType, Meta(description="How long the value is, where max_value_bytes has cut it.")
+    ] = UNSET
     tombstone: bool | UnsetType = UNSET
     headers: dict[str, str] | UnsetType = UNSET
     headers_base64: dict[str, str] | UnsetType = UNSET
 
 
-def message_response(message: StoredMessage) -> MessageResponse:
+def message_response(message: StoredMessage, max_value_bytes: int | None = None) -> MessageResponse:
+    """A value that is longer than `max_value_bytes` is cut to it, at the end of a character if it is text."""
     shown = MessageResponse(
         partition=message.partition,
         offset=message.offset,
@@ -39,8 +47,19 @@ def message_response(message: StoredMessage) -> MessageResponse:
         appended_at=shown_time(message.append_time_ms),
         priority=NAMES[message.priority],
     )
+    if max_value_bytes is not None and message.value is not None and len(message.value) > max_value_bytes:
+        shown.value_bytes = len(message.value)
+        message = msgspec.structs.replace(message, value=_beginning(message.value, max_value_bytes))
     show_content(shown, message)
     return shown
+
+
+def _beginning(value: bytes, size: int) -> bytes:
+    beginning = value[:size]
+    try:
+        return _incremental_utf8().decode(beginning).encode()
+    except UnicodeDecodeError:
+        return beginning
 
 
 def show_content(shown: MessageResponse, message: StoredMessage) -> None:

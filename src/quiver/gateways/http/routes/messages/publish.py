@@ -28,6 +28,7 @@ from quiver.model.limits import PUBLISHED_AT_ONCE
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.times import format_time
+from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_TRACEPARENT = TRACEPARENT.encode()
 _SLICED_BODY_BYTES = 256 * 1024
 """A larger body is decoded and converted in slices, so that it does not block the event loop."""
 _SLICE_MESSAGES = 500
@@ -89,6 +91,8 @@ class PublishRoute:
         message = _prepared(batch.messages[0], request.media, self._broker.clock.now_ms())
         if isinstance(message, QuiverError):
             return _response([_refused(message)])
+        if _TRACEPARENT in request.headers:
+            message = _traced(message, request.headers[_TRACEPARENT])
         try:
             begun = self._broker.begin_publish(topic, message)
         except TopicNotFound:
@@ -110,6 +114,9 @@ class PublishRoute:
         if batch is not None:
             now_ms = self._broker.clock.now_ms()
             prepared = [_prepared(message, media, now_ms) for message in _accepted(batch.messages)]
+        if _TRACEPARENT in request.headers:
+            parent = request.headers[_TRACEPARENT]
+            prepared = [each if isinstance(each, QuiverError) else _traced(each, parent) for each in prepared]
         results: list[PublishResult] = []
         for start in range(0, max(len(prepared), 1), _PUBLISHED_AT_ONCE):
             results += await self._publish(topic, prepared[start : start + _PUBLISHED_AT_ONCE])
@@ -137,6 +144,14 @@ class PublishRoute:
             _refused(message) if isinstance(message, QuiverError) else _result(message, next(published))
             for message in prepared
         ]
+
+
+def _traced(message: NewMessage, parent: bytes) -> NewMessage:
+    """The message in the trace of its request, unless it is in one of its own."""
+    headers = message.headers or {}
+    if TRACEPARENT in headers or parse_traceparent(parent) is None:
+        return message
+    return msgspec.structs.replace(message, headers={**headers, TRACEPARENT: parent})
 
 
 def publish_routes(broker: "Broker") -> Routes:

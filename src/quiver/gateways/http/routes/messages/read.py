@@ -36,6 +36,10 @@ class ReadQuery(msgspec.Struct, kw_only=True):
     to_time: Annotated[str | None, Meta(description="RFC 3339 or epoch milliseconds, inclusive.")] = None
     isolation: Literal["read_committed", "read_uncommitted"] = "read_committed"
     include_expired: Annotated[bool, Meta(description="Also messages that are past their time to live.")] = False
+    max_value_bytes: (
+        Annotated[int, Meta(ge=1, description="Longer values are cut to this; value_bytes says how long they are.")]
+        | None
+    ) = None
 
 
 class TopicReadQuery(ReadQuery, kw_only=True):
@@ -82,7 +86,7 @@ class ReadRoute:
         asked = _asked(query, request)._replace(offset=query.offset, limit=_limit(query))
         page = await self._broker.read_messages(topic, partition, asked)
         tail = {"next_offset": page.next_offset, "expired": page.expired_count}
-        return messages_response(request, page.messages, tail)
+        return messages_response(request, page.messages, tail, query.max_value_bytes)
 
     async def _read_all(self, request: Request, topic: str, query: TopicReadQuery) -> Response | StreamedResponse:
         asked, count = _asked(query, request), self._broker.topic(topic).config.partitions
@@ -100,7 +104,7 @@ class ReadRoute:
         tail: dict[str, Any] = {"next": ".".join(map(str, page.next_offsets)), "expired": page.expired_count}
         if count == 1:
             tail["next_offset"] = page.next_offsets[0]
-        return messages_response(request, page.messages, tail)
+        return messages_response(request, page.messages, tail, query.max_value_bytes)
 
 
 def _limit(query: ReadQuery) -> int:
@@ -127,15 +131,15 @@ def _offsets(after: str | None, count: int) -> list[int]:
 
 
 def messages_response(
-    request: Request, messages: list[StoredMessage], tail: dict[str, Any]
+    request: Request, messages: list[StoredMessage], tail: dict[str, Any], max_value_bytes: int | None = None
 ) -> Response | StreamedResponse:
     """The messages and then `tail`; many of them are encoded while they are sent."""
     size = sum(_size(message) for message in messages)
     if size <= _PIECE_BYTES and len(messages) <= _PIECE_MESSAGES:
-        return Response({"messages": [message_response(message) for message in messages], **tail})
-    media = request.response_media
-    write = _json_page if media is JSON else _packed_page
-    return StreamedResponse(write(media, messages, tail), media)
+        return Response({"messages": [message_response(each, max_value_bytes) for each in messages], **tail})
+    media, pieces = request.response_media, _pieces(messages, max_value_bytes)
+    written = _json_page(media, pieces, tail) if media is JSON else _packed_page(media, len(messages), pieces, tail)
+    return StreamedResponse(written, media)
 
 
 def read_routes(broker: "Broker") -> Routes:
@@ -170,12 +174,12 @@ def _size(message: StoredMessage) -> int:
     return size + sum(map(len, message.headers.values())) if message.headers else size
 
 
-def _pieces(messages: list[StoredMessage]) -> Iterator[list[MessageResponse]]:
+def _pieces(messages: list[StoredMessage], max_value_bytes: int | None) -> Iterator[list[MessageResponse]]:
     """Runs of messages that are encoded together, small enough not to hold the event loop."""
     run: list[MessageResponse] = []
     size = 0
     for message in messages:
-        run.append(message_response(message))
+        run.append(message_response(message, max_value_bytes))
         size += _size(message)
         if len(run) >= _PIECE_MESSAGES or size >= _PIECE_BYTES:
             yield run
@@ -185,22 +189,22 @@ def _pieces(messages: list[StoredMessage]) -> Iterator[list[MessageResponse]]:
 
 
 async def _json_page(
-    media: Media, messages: list[StoredMessage], tail: dict[str, Any]
+    media: Media, pieces: Iterator[list[MessageResponse]], tail: dict[str, Any]
 ) -> AsyncGenerator[bytes, None]:
     before = b'{"messages":['
-    for run in _pieces(messages):
+    for run in pieces:
         yield before + media.encode(run)[1:-1]
         before = b","
     yield b"]," + media.encode(tail)[1:]
 
 
 async def _packed_page(
-    media: Media, messages: list[StoredMessage], tail: dict[str, Any]
+    media: Media, count: int, pieces: Iterator[list[MessageResponse]], tail: dict[str, Any]
 ) -> AsyncGenerator[bytes, None]:
     """MessagePack writes the length of a map and of an array in front of it."""
     head = b"\xde" + struct.pack(">H", 1 + len(tail)) + media.encode("messages")
-    yield head + b"\xdd" + struct.pack(">I", len(messages))
-    for run in _pieces(messages):
+    yield head + b"\xdd" + struct.pack(">I", count)
+    for run in pieces:
         yield b"".join(map(media.encode, run))
     for name, value in tail.items():
         yield media.encode(name) + media.encode(value)

@@ -28,11 +28,6 @@ class DocumentRoutes:
     def __init__(self, routes: Routes, version: str) -> None:
         self.routes: Routes = {
             **routes,
-            "/": {
-                "GET": Operation(
-                    handler=self.root, summary="Leads to /docs", tag="Documents", response=None, status=307
-                )
-            },
             "/openapi.json": {
                 "GET": Operation(
                     handler=self.openapi, summary="This interface as OpenAPI 3.1", tag="Documents", response=None
@@ -45,9 +40,6 @@ class DocumentRoutes:
             },
         }
         self._version = version
-
-    async def root(self, request: Request) -> Response:
-        return Response(b"", 307, content_type=b"text/plain", headers=[(b"location", b"/docs")])
 
     async def openapi(self, request: Request) -> Response:
         return Response(self._document, content_type=b"application/json")

@@ -1,0 +1,24 @@
+/** What was searched for lately, kept by the browser. */
+
+const KEPT = 20;
+
+/** @param {string} name @returns {string[]} newest first */
+export function recent(name) {
+  try {
+    const found = JSON.parse(localStorage.getItem(`quiver-${name}`) ?? "[]");
+    return Array.isArray(found) ? found.map(String) : [];
+  } catch {
+    return []; // storage may be refused, or hold something else
+  }
+}
+
+/** @param {string} name @param {string} text */
+export function remember(name, text) {
+  if (!text) return;
+  try {
+    const others = recent(name).filter((each) => each !== text);
+    localStorage.setItem(`quiver-${name}`, JSON.stringify([text, ...others].slice(0, KEPT)));
+  } catch {
+    // As above: then it is not remembered.
+  }
+}

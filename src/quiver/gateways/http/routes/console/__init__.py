@@ -1,0 +1,1 @@
+"""The console: pages that a browser gets from the broker."""
