@@ -29,6 +29,7 @@ KNOWN = {
     "version": "0",
     "folder": "lib",
     "file": "dom.js",
+    "job": "0123456789abcdef",
 }
 
 
