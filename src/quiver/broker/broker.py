@@ -8,6 +8,7 @@ from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
 from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.dead_letters.mover import DeadLetterMover
+from quiver.dead_letters.redrive_jobs import RedriveJobs
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
@@ -113,12 +114,9 @@ class Broker:
         self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
+        self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
         self.schedules = Schedules(
-            self._catalogue,
-            self._partitions,
-            clock=self.clock,
-            randomness=randomness,
-            topics=self._topics,
+            self._catalogue, self._partitions, clock=self.clock, randomness=randomness, topics=self._topics
         )
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
@@ -233,6 +231,7 @@ class Broker:
         self._running = False
         await self.tails.stop()
         await self.searches.stop()
+        await self.redrive_jobs.stop()
         await self.sampler.stop()
         await self._trace_collector.stop()
         await self._topics.stop()

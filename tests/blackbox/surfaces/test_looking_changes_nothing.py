@@ -54,6 +54,9 @@ ROUTES: dict[str, list[str]] = {
     "/reliability/stats": [""],
     "/schedules": ["", "?limit=1"],
     "/schedules/{schedule}": [""],
+    "/jobs": [""],
+    "/jobs/{job}": [""],
+    "/topics/{topic}/dlq/errors": [""],
     "/search/{search}": ["", "?after=1"],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
@@ -207,6 +210,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "id": busy.delayed,
         "schedule": [busy.schedule],
         "search": ["0123456789abcdef"],
+        "job": ["0123456789abcdef"],
     }
     return [
         path + query.format(member=busy.member, topic=busy.topic)

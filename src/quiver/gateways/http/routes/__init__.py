@@ -6,6 +6,7 @@ from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.routes.console.console import console_routes
 from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
+from quiver.gateways.http.routes.dead_letters.jobs import job_routes
 from quiver.gateways.http.routes.delays import delayed_routes
 from quiver.gateways.http.routes.groups.groups import group_routes
 from quiver.gateways.http.routes.groups.membership import membership_routes
@@ -57,6 +58,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         lease_routes(broker),
         schedule_routes(broker),
         dead_letter_routes(broker),
+        job_routes(broker),
         delayed_routes(broker),
         compaction_routes(broker),
         search_routes(broker),
