@@ -70,7 +70,8 @@ NEVER_SIMULATED = {
     "quiver/telemetry/logs.py": "writes log lines of the process, in a thread",
     "quiver/log/compaction/worker.py": "is a process of its own",
     "quiver/testing/simulation/runner.py": "spreads simulations over processes",
-    "quiver/gateways/http/application.py": "measures requests for log lines only",
+    "quiver/gateways/http/application.py": "measures requests for log lines and metrics only",
+    "quiver/log/files/sync_times.py": "measures syncs for metrics only",
 }
 FILE_LAYERS = ("log", "storage", "partition", "topics", "messages", "queues", "streams", "delays", "broker")
 FILE_CALLS = (

@@ -25,21 +25,23 @@ _GRACE_SECONDS = 5.0
 _IN_MEMORY = ":memory:"
 
 
-def open(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> Client:
+def open(path: str | os.PathLike[str], *, timeout: Duration = 30, tracing: float = 0.0, **settings: Any) -> Client:
     """A client with the broker inside this process, on the data directory `path`, or in memory: `:memory:`.
 
     Each `:memory:` broker is separate; nothing is written, and its messages are gone when it stops.
     DataDirectoryInUse names the process that holds the directory. `settings` are those of `quiver serve`, such as
     auto_create=True. Closing the client stops the broker; after a fork, open another directory in the child.
     """
-    client = EmbeddedClient(_broker(path, settings), timeout=timeout)
+    client = EmbeddedClient(_broker(path, settings), timeout=timeout, tracing=tracing)
     client.connect()
     return client
 
 
-def open_async(path: str | os.PathLike[str], *, timeout: Duration = 30, **settings: Any) -> AsyncClient:
+def open_async(
+    path: str | os.PathLike[str], *, timeout: Duration = 30, tracing: float = 0.0, **settings: Any
+) -> AsyncClient:
     """The asynchronous twin: `async with quiver.open_async(path) as q`, or `q = await quiver.open_async(path)`."""
-    return AsyncEmbeddedClient(_broker(path, settings), timeout=timeout)
+    return AsyncEmbeddedClient(_broker(path, settings), timeout=timeout, tracing=tracing)
 
 
 _running: "weakref.WeakSet[EmbeddedBroker]" = weakref.WeakSet()
@@ -138,8 +140,8 @@ class EmbeddedBroker:
 
 
 class EmbeddedClient(Client):
-    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration) -> None:
-        super().__init__(broker.connect, timeout=timeout)
+    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration, tracing: float) -> None:
+        super().__init__(broker.connect, timeout=timeout, tracing=tracing)
         self._broker = broker
 
     def connect(self, timeout: Duration | None = None) -> Client:
@@ -154,8 +156,8 @@ class EmbeddedClient(Client):
 
 
 class AsyncEmbeddedClient(AsyncClient):
-    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration) -> None:
-        super().__init__(broker.connect, timeout=timeout)
+    def __init__(self, broker: EmbeddedBroker, *, timeout: Duration, tracing: float) -> None:
+        super().__init__(broker.connect, timeout=timeout, tracing=tracing)
         self._broker = broker
 
     async def connect(self, timeout: Duration | None = None) -> AsyncClient:

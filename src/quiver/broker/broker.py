@@ -8,6 +8,7 @@ from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
 from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.dead_letters.mover import DeadLetterMover
+from quiver.dead_letters.redrive_jobs import RedriveJobs
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
@@ -20,6 +21,7 @@ from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
 from quiver.metrics.sources.groups import GroupNumbers
 from quiver.metrics.sources.node import GatewayNumbers
+from quiver.metrics.sources.storage import StorageNumbers
 from quiver.metrics.sources.topics import TopicNumbers
 from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
@@ -32,6 +34,7 @@ from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
+from quiver.queues.leases import QueueLeases
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import Schedules
@@ -99,6 +102,7 @@ class Broker:
         self.groups = Groups(clock=self.clock)
         self.queues = self._new_queues(randomness)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
+        self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
         self.streams = Streams(
             self.groups, self._catalogue, self._partitions, self.queues, clock=self.clock, randomness=randomness
@@ -110,12 +114,9 @@ class Broker:
         self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
+        self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
         self.schedules = Schedules(
-            self._catalogue,
-            self._partitions,
-            clock=self.clock,
-            randomness=randomness,
-            topics=self._topics,
+            self._catalogue, self._partitions, clock=self.clock, randomness=randomness, topics=self._topics
         )
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
@@ -123,7 +124,7 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self.metrics = self._new_collector()
+        self._storage_numbers, self.metrics = self._new_collector()
         self._trace_collector = TraceCollector(
             self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
         )
@@ -161,12 +162,14 @@ class Broker:
         )
         return Sampler(self._catalogue, self._partitions, self.queues, backlog, clock=self.clock)
 
-    def _new_collector(self) -> Collector:
-        return Collector(
+    def _new_collector(self) -> tuple[StorageNumbers, Collector]:
+        storage_numbers = StorageNumbers(self._storage, self.schedules)
+        return storage_numbers, Collector(
             [
-                TopicNumbers(self._catalogue, self._partitions, self.delays, self._fetch),
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
+                storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
         )
@@ -199,6 +202,7 @@ class Broker:
 
     async def start(self) -> None:
         """Recovers everything and starts to work."""
+        began = self.clock.monotonic()
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
         await self._catalogue.open(self._storage, leader_epoch)
@@ -220,12 +224,14 @@ class Broker:
         await self.schedules.start(self._storage, leader_epoch)
         self._trace_collector.start()
         self._topics.resume_removals()
+        self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
     async def stop(self) -> None:
         """Refuses new work and finishes what was accepted. The caller that opened the storage closes it."""
         self._running = False
         await self.tails.stop()
         await self.searches.stop()
+        await self.redrive_jobs.stop()
         await self.sampler.stop()
         await self._trace_collector.stop()
         await self._topics.stop()

@@ -123,6 +123,7 @@ def connect(
     *,
     timeout: Duration = 30,
     client_id: str = DEFAULT_CLIENT_ID,
+    tracing: float = 0.0,
     lazy: bool = False,
 ) -> "Client":
     """A connected client of the broker at `host:port`. Raises ConnectionLost if there is no response.
@@ -130,11 +131,12 @@ def connect(
     Of several addresses ("a:7481,b:7481" or a list) the first that responds is used.
 
     `timeout` is how long a call may take, including reconnecting. The broker logs `client_id`. With `lazy` the client
-    connects when it is first used. Use the client in a `with` block, or close it.
+    connects when it is first used. `tracing` is the share of messages that begin a trace, from 0 to 1; where there is
+    a current span of OpenTelemetry, messages are in its trace. Use the client in a `with` block, or close it.
     """
     from quiver.client._sync.client import Client
 
-    client = Client(parse_bootstrap(address), timeout=timeout, client_id=client_id)
+    client = Client(parse_bootstrap(address), timeout=timeout, client_id=client_id, tracing=tracing)
     return client if lazy else client.connect()
 
 
@@ -143,8 +145,9 @@ def connect_async(
     *,
     timeout: Duration = 30,
     client_id: str = DEFAULT_CLIENT_ID,
+    tracing: float = 0.0,
 ) -> "AsyncClient":
     """The asynchronous twin: `async with quiver.connect_async() as q`, or `q = await quiver.connect_async()`."""
     from quiver.client._async.client import AsyncClient
 
-    return AsyncClient(parse_bootstrap(address), timeout=timeout, client_id=client_id)
+    return AsyncClient(parse_bootstrap(address), timeout=timeout, client_id=client_id, tracing=tracing)

@@ -8,11 +8,13 @@ from contextlib import aclosing
 from itertools import islice
 from typing import NamedTuple
 
+from quiver.dead_letters.error_shapes import ErrorGroups, grouped
 from quiver.dead_letters.search import DeadLetterPartition, Search, dead_letter_size, find_dead_letters
 from quiver.model.dead_letter import (
     SUFFIX,
     DeadLetter,
     DeadLetterCursor,
+    DeadLetterFilter,
     DeadLetterId,
     dead_letter_topic,
     is_dead_letter_topic,
@@ -104,16 +106,29 @@ class DeadLetters:
 
         When this returns, the moves are on disk and usually done.
         """
-        found = self._dead_letter_topic(topic)
-        goal = None if to is None else self._metadata.topic(to)
-        if found is not None and goal is not None and goal.id == found.id:
-            raise InvalidRequest(problem=f"{to!r} is the dead-letter topic itself; name another topic")
+        found, goal = self.check_redrive(topic, to)
 
         def target(dead_letter: DeadLetter) -> Target:
             assert found is not None
             return self._target(found, dead_letter, goal)
 
         return await self._take(found, search, limit, target, dry_run=dry_run)
+
+    def check_redrive(self, topic: str, to: str | None) -> tuple[Topic | None, Topic | None]:
+        """The dead-letter topic, if there is one, and the topic to send to, if it is given."""
+        found = self._dead_letter_topic(topic)
+        goal = None if to is None else self._metadata.topic(to)
+        if found is not None and goal is not None and goal.id == found.id:
+            raise InvalidRequest(problem=f"{to!r} is the dead-letter topic itself; name another topic")
+        return found, goal
+
+    async def errors(self, topic: str, *, limit: int) -> ErrorGroups:
+        """The newest dead letters, grouped by the shape of their error."""
+        found = self._dead_letter_topic(topic)
+        sources = [] if found is None else self._sources(found)
+        search = Search(DeadLetterFilter(), newest_first=True)
+        async with aclosing(find_dead_letters(sources, search)) as walk:
+            return await grouped(walk, limit)
 
     async def purge(
         self, topic: str, search: Search, *, limit: int | None = None, dry_run: bool = False

@@ -23,6 +23,7 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import bounded_gather, paced
 from quiver.telemetry.failures import Failures
+from quiver.telemetry.histogram import WAIT_SECONDS, Histogram
 from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.topics.catalogue import TopicCatalogue
@@ -58,6 +59,7 @@ class Delays:
     def __init__(self, storage: Storage, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock) -> None:
         self._catalogue = catalogue
         self._due_clock = DueClock(clock)
+        self._deleted_lateness = Histogram(WAIT_SECONDS)
         context = DelayContext(clock, self._due_clock, MemoryShare())
         self._partitions = DelayPartitions(storage, catalogue, partitions, context)
         self._maintenance = PeriodicTask("delays", self._maintain, every_seconds=_MAINTENANCE_SECONDS)
@@ -101,6 +103,14 @@ class Delays:
     @property
     def tasks(self) -> Sequence[SupervisedTask | PeriodicTask]:
         return [self._maintenance, self._due_clock.task]
+
+    def lateness_seconds(self) -> Histogram:
+        """How late messages entered their topics, also those that were deleted since."""
+        total = Histogram(WAIT_SECONDS)
+        total.add(self._deleted_lateness)
+        for delays in self._partitions.all():
+            total.add(delays.moves.lateness.seconds)
+        return total
 
     def pending_count(self, topic_id: int) -> int:
         return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
@@ -191,6 +201,9 @@ class Delays:
         await bounded_gather(PartitionDelays.purge, self._partitions.of(topic.id))
 
     async def topic_removed(self, topic: Topic) -> None:
+        for delays in self._partitions.of(topic.id):
+            self._deleted_lateness.add(delays.moves.lateness.seconds)
+            delays.moves.lateness = Lateness()
         """Ends all work on a topic, whose files are about to be removed."""
         await self._partitions.remove_topic(topic.id)
 

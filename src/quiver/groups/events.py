@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from quiver.groups.settings import GroupSettings
-from quiver.model.queue import Ordering
+from quiver.model.queue import Ordering, Pause
 
 GroupKind = Literal["stream", "queue"]
 
@@ -23,8 +23,21 @@ class SettingsChanged(msgspec.Struct, frozen=True, tag="settings_changed"):
     settings: GroupSettings
 
 
+class QueuePaused(msgspec.Struct, frozen=True, tag="queue_paused"):
+    """The group gets nothing from a topic until it is resumed there."""
+
+    group: str
+    topic_id: int
+    pause: Pause
+
+
+class QueueResumed(msgspec.Struct, frozen=True, tag="queue_resumed"):
+    group: str
+    topic_id: int
+
+
 class GroupDeleted(msgspec.Struct, frozen=True, tag="group_deleted"):
     group: str
 
 
-Event = GroupCreated | SettingsChanged | GroupDeleted
+Event = GroupCreated | SettingsChanged | QueuePaused | QueueResumed | GroupDeleted

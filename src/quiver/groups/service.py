@@ -6,12 +6,20 @@ from typing import Any
 
 import msgspec
 
-from quiver.groups.events import Event, GroupCreated, GroupDeleted, GroupKind, SettingsChanged
+from quiver.groups.events import (
+    Event,
+    GroupCreated,
+    GroupDeleted,
+    GroupKind,
+    QueuePaused,
+    QueueResumed,
+    SettingsChanged,
+)
 from quiver.groups.locks import GroupLocks
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import CorruptData, GroupKindMismatch, GroupNotFound, GroupOrderingMismatch, QuiverError
 from quiver.model.names import check_name
-from quiver.model.queue import Ordering
+from quiver.model.queue import Ordering, Pause
 from quiver.storage.journaled_state import EventCodec, JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
@@ -115,6 +123,26 @@ class Groups:
         async with self.locks.hold(name):
             changed = self.group(name).settings.changed(settings)
             await self._journaled.append(SettingsChanged(name, changed))
+
+    async def pause(self, name: str, topic_id: int, reason: str) -> None:
+        """A queue group gets nothing from a topic. Paused again, it stays so since the first time."""
+        async with self.locks.hold(name):
+            known = self._queue_group(name).paused.get(topic_id)
+            pause = Pause(self._clock.now_ms() if known is None else known.since_ms, reason)
+            if pause != known:
+                await self._journaled.append(QueuePaused(name, topic_id, pause))
+
+    async def resume(self, name: str, topic_id: int) -> None:
+        """Does nothing if it is not paused there."""
+        async with self.locks.hold(name):
+            if topic_id in self._queue_group(name).paused:
+                await self._journaled.append(QueueResumed(name, topic_id))
+
+    def _queue_group(self, name: str) -> Group:
+        group = self.group(name)
+        if group.kind != "queue":
+            raise GroupKindMismatch(group=name, kind=group.kind)
+        return group
 
     async def delete(self, name: str) -> None:
         """The caller holds the name's lock, and has made sure that nobody uses the group."""

@@ -8,9 +8,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from quiver.groups.events import Event, GroupCreated, GroupDeleted, GroupKind, SettingsChanged
+from quiver.groups.events import (
+    Event,
+    GroupCreated,
+    GroupDeleted,
+    GroupKind,
+    QueuePaused,
+    QueueResumed,
+    SettingsChanged,
+)
 from quiver.groups.settings import GroupSettings
-from quiver.model.queue import Ordering
+from quiver.model.queue import Ordering, Pause
 
 
 class Group(msgspec.Struct, kw_only=True):
@@ -21,6 +29,8 @@ class Group(msgspec.Struct, kw_only=True):
     ordering: Ordering = "none"
     created_at_ms: int
     settings: GroupSettings = GroupSettings()
+    paused: dict[int, Pause] = {}
+    """By topic id: where a queue group gets nothing."""
 
 
 class GroupTable:
@@ -46,6 +56,10 @@ class GroupTable:
         match event:
             case SettingsChanged(_, settings):
                 group.settings = settings
+            case QueuePaused(_, topic_id, pause):
+                group.paused = {**group.paused, topic_id: pause}
+            case QueueResumed(_, topic_id):
+                group.paused = {id: pause for id, pause in group.paused.items() if id != topic_id}
             case GroupDeleted(name):
                 del self.groups[name]
                 del self.names[group.id]

@@ -90,7 +90,7 @@ class SegmentFiles:
                 fd = self.open_files.pin(segment.file)
                 try:
                     segment.file.dirty = False
-                    self.files.fdatasync(fd)
+                    self.open_files.sync_times.fdatasync(self.files, fd)
                 finally:
                     self.open_files.unpin(segment.file)
             except OSError as error:

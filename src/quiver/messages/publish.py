@@ -19,7 +19,7 @@ from quiver.model.errors import (
 )
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
-from quiver.partition.partition import Appended, Frame
+from quiver.partition.partition import Appended, Frame, Partition
 from quiver.partition.producers import FIRST_RELAY_ID
 from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, TRANSACTIONAL, FrameHeader
@@ -101,29 +101,42 @@ class Publish:
         self._clock = clock
         self._sticky: dict[int, int] = {}
         """The number of messages without a key so far, per topic."""
+        self.refused: dict[str, int] = {}
+        """What was refused before its partition was known, by error code."""
 
     def frame(
         self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
     ) -> "asyncio.Future[Appended]":
         """Checks a frame and queues it before it returns, so that calls made in order are written in order."""
-        topic = self._catalogue.topic_by_id(topic_id)
-        config = topic.config
-        if partition_count and partition_count != config.partitions:
-            raise StalePartitionCount(topic=topic.name, count=config.partitions)
-        found = self._partitions.get(topic_id, partition)
-        header = check_frame(frame, found.limits, needs_keys=config.is_compacted)
-        producer_id, attributes = header.producer_id, header.attributes
-        if producer_id >= FIRST_RELAY_ID:
-            raise InvalidFrame(problem=f"producer id {producer_id} is one of the broker's own")
-        if attributes & (CONTROL | ENCRYPTED):
-            raise NotSupported(feature="a control frame" if attributes & CONTROL else "an encrypted frame")
-        if attributes & TRANSACTIONAL:
-            return self._transactional(topic, partition, frame, header)
-        if producer_id != NO_PRODUCER:
-            self._check_producer(producer_id, header.producer_epoch)
-        if header.columns & COLUMN_DELIVER_AT:
-            return self._delays.schedule_frame(topic, partition, frame, header)
-        return found.append(frame, header)
+        found: Partition | None = None
+        try:
+            topic = self._catalogue.topic_by_id(topic_id)
+            config = topic.config
+            if partition_count and partition_count != config.partitions:
+                raise StalePartitionCount(topic=topic.name, count=config.partitions)
+            found = self._partitions.get(topic_id, partition)
+            header = check_frame(frame, found.limits, needs_keys=config.is_compacted)
+            producer_id, attributes = header.producer_id, header.attributes
+            if producer_id >= FIRST_RELAY_ID:
+                raise InvalidFrame(problem=f"producer id {producer_id} is one of the broker's own")
+            if attributes & (CONTROL | ENCRYPTED):
+                raise NotSupported(feature="a control frame" if attributes & CONTROL else "an encrypted frame")
+            if attributes & TRANSACTIONAL:
+                return self._transactional(topic, partition, frame, header)
+            if producer_id != NO_PRODUCER:
+                self._check_producer(producer_id, header.producer_epoch)
+            if header.columns & COLUMN_DELIVER_AT:
+                return self._delays.schedule_frame(topic, partition, frame, header)
+            return found.append(frame, header)
+        except QuiverError as error:
+            self._refused_by(found, error)
+            raise
+
+    def _refused_by(self, partition: Partition | None, error: QuiverError) -> None:
+        if partition is None:
+            self.refused[error.code] = self.refused.get(error.code, 0) + 1
+        else:
+            partition.traffic.note_refused(error.code)
 
     def _check_producer(self, producer_id: int, epoch: int) -> None:
         """A frame fences all earlier epochs of its producer, so the broker must have given out its epoch."""
@@ -155,11 +168,11 @@ class Publish:
 
     def begin(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns, or returns why it was refused."""
-        return self._start(self._catalogue.topic(topic_name), message)
+        return self._start(self._topic(topic_name), message)
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself; returns the position of each, or why it was refused."""
-        topic = self._catalogue.topic(topic_name)
+        topic = self._topic(topic_name)
         started: list[PublishFuture | QuiverError] = []
         begun_at_once: set[int] = set()
         for message in messages:
@@ -172,18 +185,28 @@ class Publish:
                 await asyncio.sleep(0)
         return [await _outcome(begun) for begun in started]
 
+    def _topic(self, name: str) -> Topic:
+        try:
+            return self._catalogue.topic(name)
+        except QuiverError as error:
+            self._refused_by(None, error)
+            raise
+
     def _start(self, topic: Topic, message: NewMessage) -> PublishFuture | QuiverError:
+        found: Partition | None = None
         try:
             if message.key is None and topic.config.is_compacted:
                 raise InvalidRequest(problem=KEY_NEEDED)
             number = self._choose(topic, message)
+            found = self._partitions.get(topic.id, number)
             if message.deliver_at_ms is None:
-                return PublishFuture(number, self._partitions.get(topic.id, number).append_message(message))
+                return PublishFuture(number, found.append_message(message))
             if message.deliver_at_ms > self._clock.now_ms():
                 return PublishFuture(number, self._delays.schedule_message(topic, number, message))
             now = msgspec.structs.replace(message, deliver_at_ms=None)
-            return PublishFuture(number, self._partitions.get(topic.id, number).append_message(now))
+            return PublishFuture(number, found.append_message(now))
         except QuiverError as error:
+            self._refused_by(found, error)
             return error
         except Exception:  # only this message is at fault: the others are published
             logger.exception("a message to %s was refused", topic.name)

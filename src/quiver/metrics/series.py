@@ -30,6 +30,13 @@ DUPLICATES = _series(
     "Messages that were not appended because they were there already",
     "Producers repeat what was acknowledged: look for lost responses and short timeouts.",
 )
+REFUSED = _series(
+    "publish_refused_total",
+    "counter",
+    "topic code",
+    "Frames and single messages that were refused, by error code; topic is empty for those without a partition",
+    "docs/http.md explains the codes.",
+)
 PUBLISH_SECONDS = _series(
     "publish_seconds",
     "histogram",
@@ -104,6 +111,22 @@ BLOCKED_KEYS = _series(
     "One failing message holds up its key: reject it, or release its lease.",
 )
 
+DELIVERY_WAIT = _series(
+    "publish_to_delivery_seconds",
+    "histogram",
+    "topic",
+    "Time from the arrival of messages to their first delivery by a queue",
+    "Too few consumers, or they are too slow.",
+)
+
+ACK_WAIT = _series(
+    "delivery_to_ack_seconds",
+    "histogram",
+    "topic",
+    "Time from the delivery of messages by a queue to their ack, of the last 16,384 leases",
+    "Consumers are slow; near visibility, leases are lost.",
+)
+
 LAG_MESSAGES = _series(
     "group_lag_messages",
     "gauge",
@@ -127,6 +150,63 @@ MEMBERS = _series(
     "More members than partitions: the rest is idle.",
 )
 
+REBALANCES = _series(
+    "rebalances_total",
+    "counter",
+    "group reason",
+    "Rebalances of stream groups that were begun: reason is join, leave (also after silence) or topics",
+    "Members come and go: look for crashes, and for processing that takes longer than the session timeout.",
+)
+REBALANCE_SECONDS = _series(
+    "rebalance_seconds",
+    "histogram",
+    "",
+    "Time from the beginning of a rebalance until every partition has its member",
+    "Members give up partitions late: they do so between two batches.",
+)
+COMMITS = _series("commits_total", "counter", "group", "Commits of offsets of stream groups")
+
+LATENESS = _series(
+    "delay_lateness_seconds",
+    "histogram",
+    "",
+    "How late delayed messages entered their topics",
+    "The broker was down, the disk is slow, or very many are due at once.",
+)
+SCHEDULE_RUNS = _series(
+    "schedule_runs_total",
+    "counter",
+    "result",
+    "Times of schedules that have come: result is fired, or failed if nothing could be sent",
+    "quiver schedule list shows the error.",
+)
+
+SYNC_SECONDS = _series(
+    "sync_seconds",
+    "histogram",
+    "",
+    "Time that syncs of the write-ahead log and of segments take",
+    "The disk is slow or shared. Publishes with durability fsync wait for it.",
+)
+SYNC_FAILURES = _series(
+    "sync_failures_total",
+    "counter",
+    "",
+    "Syncs that failed",
+    "Any is serious: the partition takes no more writes. docs/recovery.md says what to do.",
+)
+RETENTION_REMOVED = _series("retention_removed_bytes_total", "counter", "topic", "Bytes that retention has removed")
+COMPACTION_REMOVED = _series(
+    "compaction_removed_messages_total", "counter", "topic", "Messages that compaction has removed"
+)
+RECOVERY = _series(
+    "recovery_seconds",
+    "gauge",
+    "",
+    "Time that the last start took until everything was recovered",
+    "After a kill the ends of logs are checked: stop the broker with SIGTERM.",
+    added_up=False,
+)
 LOG_BYTES = _series(
     "log_bytes",
     "gauge",
@@ -224,20 +304,49 @@ TRANSACTIONS_OPEN = _series(
     "Readers of committed messages wait for the oldest: quiver txn list.",
 )
 
+TRANSACTION_SECONDS = _series(
+    "transaction_seconds",
+    "histogram",
+    "",
+    "Time from the beginning of transactions to their decision",
+    "Readers of committed messages wait for the slowest.",
+)
+
 AREAS: dict[str, tuple[Series, ...]] = {
     "Publishing": (
         PUBLISHED_MESSAGES,
         PUBLISHED_BYTES,
         PUBLISHED_FRAMES,
+        REFUSED,
         DUPLICATES,
         PUBLISH_SECONDS,
     ),
     "Reading": (READ_MESSAGES, READ_BYTES, FETCH_WAIT),
-    "Queues": (DELIVERIES, SETTLED, DEAD_LETTERS, LEASES_LOST, QUEUE_MESSAGES, QUEUE_OLDEST, BLOCKED_KEYS),
-    "Groups": (LAG_MESSAGES, LAG_SECONDS, MEMBERS),
-    "Time": (DELAYED,),
-    "Transactions": (TRANSACTIONS, TRANSACTIONS_OPEN),
-    "Storage": (LOG_BYTES, WRITE_QUEUE, PARTITIONS, DISK_FREE),
+    "Queues": (
+        DELIVERIES,
+        SETTLED,
+        DEAD_LETTERS,
+        LEASES_LOST,
+        QUEUE_MESSAGES,
+        QUEUE_OLDEST,
+        BLOCKED_KEYS,
+        DELIVERY_WAIT,
+        ACK_WAIT,
+    ),
+    "Groups": (LAG_MESSAGES, LAG_SECONDS, MEMBERS, REBALANCES, REBALANCE_SECONDS, COMMITS),
+    "Time": (DELAYED, LATENESS, SCHEDULE_RUNS),
+    "Transactions": (TRANSACTIONS, TRANSACTIONS_OPEN, TRANSACTION_SECONDS),
+    "Storage": (
+        LOG_BYTES,
+        SYNC_SECONDS,
+        SYNC_FAILURES,
+        WRITE_QUEUE,
+        RETENTION_REMOVED,
+        COMPACTION_REMOVED,
+        PARTITIONS,
+        RECOVERY,
+        DISK_FREE,
+    ),
     "Node": (
         LOOP_LAG,
         CONNECTIONS,

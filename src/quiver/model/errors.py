@@ -135,10 +135,7 @@ class CorruptData(QuiverError):
     """Stored bytes do not match their checksum. Nothing is deleted, and everything around them can be read."""
 
     code, status = "corrupt_data", 500
-    sentence = (
-        "damaged data in {where}: {problem}; the bytes are kept for inspection, reading can go on at offset "
-        "{next_offset}"
-    )
+    sentence = "damaged data in {where}: {problem}; the bytes are kept, reading can go on at offset {next_offset}"
 
 
 class PartitionOffline(QuiverError):
@@ -303,10 +300,12 @@ class ScheduleExists(QuiverError):
 
 class SearchNotFound(QuiverError):
     code, status = "search_not_found", 404
-    sentence = (
-        "there is no search {search!r}: one is forgotten a minute after its end, and when the broker restarts; begin "
-        "it again, with its cursor"
-    )
+    sentence = "there is no search {search!r}, or no longer (a restart forgets it); begin it again, with its cursor"
+
+
+class JobNotFound(QuiverError):
+    code, status = "job_not_found", 404
+    sentence = "there is no job {job!r}: the last hundred are known, and none from before the broker was started"
 
 
 class NotSupported(QuiverError):

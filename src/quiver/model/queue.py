@@ -23,6 +23,13 @@ from quiver.model.times import format_duration
 Ordering = Literal["none", "key"]
 
 
+class Pause(msgspec.Struct, frozen=True):
+    """A queue group gets nothing from a topic until it is resumed."""
+
+    since_ms: int
+    reason: str = ""
+
+
 class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Set on a topic as defaults, or on one group."""
 

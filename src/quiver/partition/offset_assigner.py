@@ -23,6 +23,7 @@ from quiver.partition.pending import (
 )
 from quiver.partition.producers import SentFrame
 from quiver.partition.tables import PartitionTables
+from quiver.partition.traffic import Traffic
 from quiver.partition.transactions import Marker, build_marker
 from quiver.records.check import check_frame
 from quiver.records.cut import cut_frame
@@ -37,8 +38,11 @@ _NOT_KNOWN = -1
 class OffsetAssigner:
     """Assigns offsets according to the tables of producers, transactions and message ids, and records them there."""
 
-    def __init__(self, name: str, tables: PartitionTables, *, leader_epoch: LeaderEpoch, limits: Limits) -> None:
+    def __init__(
+        self, name: str, tables: PartitionTables, traffic: Traffic, *, leader_epoch: LeaderEpoch, limits: Limits
+    ) -> None:
         self.limits = limits
+        self._traffic = traffic
         self._name = name
         self._leader_epoch = leader_epoch
         self._tables = tables
@@ -76,7 +80,7 @@ class OffsetAssigner:
                 self._assign_messages(pending, now_ms, item)
         except Exception as error:
             self._tables.undo(item)
-            refuse(pending, self.as_refusal(error))
+            refuse(pending, self.as_refusal(error), self._traffic)
             return Assigned(next_offset)
         return item
 
@@ -116,7 +120,7 @@ class OffsetAssigner:
         keys = id_keys(message.id for message in pending.messages)
         screening = self._message_ids.screen(keys, now_ms)
         for row in screening.undecided:
-            refuse(PendingRepeat(pending.futures[row]), _undecided(pending.messages[row].id))
+            refuse(PendingRepeat(pending.futures[row]), _undecided(pending.messages[row].id), self._traffic)
         gone = {*screening.repeats, *screening.within, *screening.undecided}
         if not gone:
             return pending, keys
@@ -192,7 +196,7 @@ class OffsetAssigner:
         behind = (error.details["expected"] - pending.header.base_sequence) % SEQUENCE_LIMIT
         duplicates = self._known_again(pending, now_ms) if behind <= SEQUENCE_LIMIT // 2 else []
         if len(duplicates) < pending.header.record_count or any(each.offset == _NOT_KNOWN for each in duplicates):
-            refuse(pending, error)
+            refuse(pending, error, self._traffic)
         else:
             assigned.outcomes.append((pending, _all_known(duplicates, now_ms)))
 

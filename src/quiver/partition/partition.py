@@ -99,7 +99,9 @@ class Partition:
         )
         self.tables = PartitionTables(ProducerTable(), transactions, message_ids)
         self.limits = settings.limits
-        self._assigner = OffsetAssigner(name, self.tables, leader_epoch=leader_epoch, limits=settings.limits)
+        self._assigner = OffsetAssigner(
+            name, self.tables, self.traffic, leader_epoch=leader_epoch, limits=settings.limits
+        )
         self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
         self.saved_state = SavedState(name, log, self.tables, self._writer, clock)
         self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
@@ -203,7 +205,9 @@ class Partition:
             )
             if offset > self.log.start_offset:
                 await self.saved_state.save_below(offset)
+                before = self.log.size_bytes
                 await self.log.drop_front(offset)
+                self.traffic.retained_out_bytes += max(0, before - self.log.size_bytes)
             self.tables.message_ids.expire(self.saved_state.now_ms())
 
         await self._writer.exclusive(drop)
@@ -351,7 +355,7 @@ class Partition:
         try:
             await pending.ids.prepare()
         except Exception as error:
-            refuse(pending, self._assigner.as_refusal(error))
+            refuse(pending, self._assigner.as_refusal(error), self.traffic)
             return False
         return True
 
@@ -385,4 +389,4 @@ class Partition:
         refusal = self._assigner.as_refusal(error)
         self.tables.undo(assigned)
         for pending, _ in assigned.outcomes:
-            refuse(pending, refusal)
+            refuse(pending, refusal, self.traffic)

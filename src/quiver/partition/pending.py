@@ -11,6 +11,7 @@ from quiver.model.message import NewMessage
 from quiver.partition.id_keys import FrameIds
 from quiver.partition.message_ids import IdChange
 from quiver.partition.producers import ProducerState
+from quiver.partition.traffic import Traffic
 from quiver.partition.transactions import TransactionChange
 from quiver.records.build import build_frame
 from quiver.records.columns import MAX_TIMESTAMP_MS
@@ -188,8 +189,10 @@ def answer(pending: Pending, appended: Appended) -> None:
         pending.future.set_result(appended)
 
 
-def refuse(pending: Pending, error: QuiverError) -> None:
+def refuse(pending: Pending, error: QuiverError, traffic: Traffic) -> None:
     futures = pending.futures if isinstance(pending, MessageBatch) else [pending.future]
+    if not isinstance(pending, PendingMarker):
+        traffic.note_refused(error.code, len(futures))
     for future in futures:
         if not future.done():
             future.set_exception(error)

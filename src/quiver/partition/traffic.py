@@ -1,12 +1,17 @@
 """What went into a partition and came out of it since it was opened."""
 
+from quiver.telemetry.histogram import WAIT_SECONDS, Histogram
+
 
 class Traffic:
     """Plain integers, raised by whoever does the work: once per frame, or per request where that is less often."""
 
     __slots__ = (
+        "ack_seconds",
         "browsed_bytes",
         "browsed_messages",
+        "compacted_messages",
+        "delivery_seconds",
         "duplicates",
         "fetched_bytes",
         "fetched_copied_bytes",
@@ -16,6 +21,8 @@ class Traffic:
         "published_messages",
         "received_bytes",
         "received_messages",
+        "refused",
+        "retained_out_bytes",
     )
 
     def __init__(self) -> None:
@@ -23,6 +30,14 @@ class Traffic:
         """What was appended: markers of transactions are not counted. Bytes are those of stored frames."""
         self.duplicates = 0
         """Messages that were not appended because they were there already."""
+        self.refused: dict[str, int] = {}
+        """Frames and single messages that were refused, by error code."""
+        self.retained_out_bytes = self.compacted_messages = 0
+        """Removed by retention, and by compaction."""
+        self.delivery_seconds = Histogram(WAIT_SECONDS)
+        """From the arrival of messages to their first delivery by a queue."""
+        self.ack_seconds = Histogram(WAIT_SECONDS)
+        """From the delivery of messages to their ack."""
         self.fetched_messages = self.fetched_bytes = 0
         """Sent to readers as they are stored. Messages are offsets that the frames cover: in a compacted topic, or
         with transactions, fewer arrive."""
@@ -33,10 +48,5 @@ class Traffic:
         self.browsed_messages = self.browsed_bytes = 0
         """Shown one by one, over HTTP."""
 
-    @property
-    def read_messages(self) -> int:
-        return self.fetched_messages + self.received_messages + self.browsed_messages
-
-    @property
-    def read_bytes(self) -> int:
-        return self.fetched_bytes + self.received_bytes + self.browsed_bytes
+    def note_refused(self, code: str, count: int = 1) -> None:
+        self.refused[code] = self.refused.get(code, 0) + count

@@ -36,7 +36,20 @@ class DescribeQueues(Message, tag=42, frozen=True):
     """None: every queue group that has used the topic."""
 
 
-QueueRequest = Receive | Settle | DescribeQueues
+class PauseQueue(Message, tag=43, frozen=True):
+    """The group gets nothing from the topic until it is resumed."""
+
+    topic: str
+    group: str
+    reason: str = ""
+
+
+class ResumeQueue(Message, tag=44, frozen=True):
+    topic: str
+    group: str
+
+
+QueueRequest = Receive | Settle | DescribeQueues | PauseQueue | ResumeQueue
 
 
 class ReceivedRun(msgspec.Struct, array_like=True, frozen=True):
@@ -106,6 +119,9 @@ class QueueDepth(msgspec.Struct, array_like=True, frozen=True):
     """In groups ordered by key: keys whose messages wait behind one that is leased or retried, and how many."""
     consumers: dict[str, int]
     """How many messages each holds."""
+    paused_since_ms: int | None = None
+    """Set while the group gets nothing from the topic."""
+    pause_reason: str = ""
 
 
 class QueueDepths(Message, tag=142, frozen=True):

@@ -9,6 +9,8 @@ from quiver.system.clock import Clock
 from quiver.system.pace import Turnstile
 from quiver.system.randomness import Randomness
 
+RECENT_LEASES = 1 << 14
+
 
 @dataclass(frozen=True, slots=True)
 class QueueContext:
@@ -20,4 +22,6 @@ class QueueContext:
     history: History = NO_HISTORY
     """What journals keep beyond what they need."""
     frames: FrameCache = field(default_factory=FrameCache)
+    delivery_times: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)] * RECENT_LEASES)
+    """Id and time of the last leases that were delivered, at the place that the lower bits of the id name."""
     turnstile: Turnstile = field(default_factory=Turnstile)

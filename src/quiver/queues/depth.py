@@ -7,6 +7,7 @@ from quiver.delays.service import Delays
 from quiver.groups.service import Groups
 from quiver.groups.table import Group
 from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.model.queue import Pause
 from quiver.model.topic import Topic
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.partition.partition import Partition
@@ -54,6 +55,9 @@ class QueueDepth(NamedTuple):
     """Keys with messages that wait for an earlier one that is leased or retried, and how many; most first."""
     consumers: dict[str, int]
     """How many messages each holds."""
+    paused_since_ms: int | None = None
+    """Set while the group gets nothing from the topic."""
+    pause_reason: str = ""
 
 
 def queue_depth(group: str, parts: Iterable[PartitionDepth], *, now_ms: int, delayed: int) -> QueueDepth:
@@ -125,6 +129,19 @@ class PartitionDepths:
             return False
         return first.state(found.id) is not None
 
+    def pause_of(self, group: str, topic_id: int) -> Pause | None:
+        found = self._groups.find(group)
+        return None if found is None else found.paused.get(topic_id)
+
+    def check_use(self, group: str, topic: Topic) -> Group:
+        """The queue group; GroupNotFound also when it has never used the topic."""
+        if not self.uses(group, topic.id):
+            raise GroupNotFound(
+                f"there is no queue group {group!r} in topic {topic.name!r}; it begins with its first receive",
+                group=group,
+            )
+        return self._groups.group(group)
+
 
 class QueueDepths:
     def __init__(
@@ -147,17 +164,16 @@ class QueueDepths:
     async def of(self, topic: str, group: str) -> QueueDepth:
         """GroupNotFound also when the group has never used the topic."""
         found = self._catalogue.topic(topic)
-        if not self._partitions.uses(group, found.id):
-            raise GroupNotFound(
-                f"there is no queue group {group!r} in topic {topic!r}; it begins with its first receive", group=group
-            )
+        self._partitions.check_use(group, found)
         return await self._depth(found, group)
 
     async def _depth(self, topic: Topic, group: str) -> QueueDepth:
         parts = await self._partitions.of_topic(topic, group)
         self._catalogue.topic_by_id(topic.id)
         delayed = self._delays.pending_count(topic.id)
-        return queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=delayed)
+        depth = queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=delayed)
+        pause = self._partitions.pause_of(group, topic.id)
+        return depth if pause is None else depth._replace(paused_since_ms=pause.since_ms, pause_reason=pause.reason)
 
 
 async def partition_depth(

@@ -190,6 +190,22 @@ class Queues:
 
     # groups in topics
 
+    async def pause(self, topic: str, group: str, reason: str = "") -> None:
+        """From then on nothing of the topic is leased to the group until it is resumed, also after a restart."""
+        await self._groups.pause(group, self._used(topic, group).id, reason)
+
+    async def resume(self, topic: str, group: str) -> None:
+        """Consumers that wait get messages again."""
+        found = self._used(topic, group)
+        await self._groups.resume(group, found.id)
+        self._topic_queues.resumed(found.id, self._groups.group(group).id)
+
+    def _used(self, topic: str, group: str) -> Topic:
+        """The topic; GroupNotFound if the group has never used it."""
+        found = self._catalogue.topic(topic)
+        self.depths.check_use(group, found)
+        return found
+
     def consumers(self, group_id: int) -> dict[str, Consumer]:
         """The consumers of a group in all topics that were seen since the start."""
         found: dict[str, Consumer] = {}

@@ -63,6 +63,8 @@ class ScheduleRunner:
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._started_ms = 0
+        self.runs = {"fired": 0, "failed": 0}
+        """Since the start: firings, and times at which nothing could be sent."""
 
     def start(self) -> None:
         self._started_ms = self._clock.now_ms()
@@ -172,6 +174,8 @@ class ScheduleRunner:
                 self._table.outbox.take_back(move)
             self._relay.taken_back()
             raise
+        for turn in batch.turns:
+            self.runs["failed" if turn.error else "fired"] += 1
         self._relay.submit(moves)
         return moves
 

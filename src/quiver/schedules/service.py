@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -90,6 +90,11 @@ class Schedules:
     def on_the_way(self) -> int:
         """Messages that were fired and are not in their topics yet."""
         return len(self._table.outbox.open)
+
+    @property
+    def runs(self) -> Mapping[str, int]:
+        """Times that have come since the start, by result."""
+        return self._runner.runs
 
     async def list(self) -> list[ScheduleState]:
         """All of them, by name."""

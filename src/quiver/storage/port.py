@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from quiver.log.compaction.job import AbortedRange as AbortedRange
+from quiver.log.files.sync_times import SyncTimes
 from quiver.model.limits import MIB
 from quiver.model.names import StartEpoch
 from quiver.model.topic import Durability
@@ -257,6 +258,11 @@ class Log(Protocol):
 
 class Storage(Protocol):
     """An engine. Log ids are relative paths of plain words, such as `topics/17/0` and `internal/metadata`."""
+
+    @property
+    def sync_times(self) -> SyncTimes | None:
+        """How long syncs take; None for an engine without a disk."""
+        ...
 
     @property
     def problem(self) -> str | None:

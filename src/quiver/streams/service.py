@@ -21,6 +21,7 @@ from quiver.streams.membership import Protocol
 from quiver.streams.offsets import Offsets
 from quiver.streams.positions import Positions
 from quiver.streams.state import StreamGroup
+from quiver.streams.stats.activity import StreamActivity
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.pace import paced
 from quiver.system.randomness import Randomness
@@ -52,6 +53,8 @@ class Streams:
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._journal = StreamJournal(groups, clock=clock)
+        self.activity = StreamActivity()
+        self._journal.subscribe(self.activity.applied)
         self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
         self.offsets = Offsets(groups, self._journal, self.members, clock=clock)
         self.positions = Positions(self._journal, queues)
@@ -61,6 +64,7 @@ class Streams:
     async def open(self, storage: Storage, epoch: int) -> None:
         """Called after the groups are open. If the journal is damaged, `problem` says so."""
         await self._journal.open(storage, epoch)
+        self.activity.is_live = True
         if self.problem is None:
             self.members.open(epoch)
             self.task.start()
@@ -200,6 +204,7 @@ class Streams:
         await self._groups.delete(group.name)
         self._journal.forget(group.id)
         self.members.forget(group.id)
+        self.activity.forget(group.id)
 
     async def topic_changed(self, topic: Topic) -> None:
         if self.problem is None:

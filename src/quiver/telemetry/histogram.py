@@ -35,6 +35,11 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += count
         self.sum += value * count
 
+    def add(self, other: "Histogram") -> None:
+        for place, count in enumerate(other.counts):
+            self.counts[place] += count
+        self.sum += other.sum
+
     def trace(self, value: float, trace_id: str, time_ms: int) -> None:
         """The request that was observed with this value is traced."""
         self.exemplars[bisect_left(self.bounds, value)] = Exemplar(trace_id, value, time_ms)

@@ -119,4 +119,5 @@ class Compactions:
 
 
 def _log_pass(partition: Partition, done: Compacted) -> None:
+    partition.traffic.compacted_messages += done.records_before - done.records_after
     logger.info("compacted %s: %d of %d messages stay", partition.name, done.records_after, done.records_before)

@@ -17,6 +17,7 @@ from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
+from quiver.telemetry.histogram import Histogram
 from quiver.topics.catalogue import ProducerIds
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
@@ -63,6 +64,8 @@ class Coordinator:
         self._completed: list[int] = []
         """Decisions that are completely applied; the next record says so."""
         self._duration_ms = self._decided = 0
+        self.seconds = Histogram()
+        """From the beginning of transactions to their decision."""
         self._closing = False
 
     async def start(self, storage: Storage, epoch: int) -> None:
@@ -233,6 +236,7 @@ class Coordinator:
                 del self.open[each.producer_id]
             self._duration_ms += max(0, decided.at_ms - each.started_at_ms)
             self._decided += 1
+            self.seconds.observe(max(0, decided.at_ms - each.started_at_ms) / 1000)
         return decided
 
     async def abort_left_over(self, found: dict[tuple[int, int], list[Participant]]) -> Decided | None:

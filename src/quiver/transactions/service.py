@@ -15,6 +15,7 @@ from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
 from quiver.streams.service import Streams
 from quiver.telemetry.failures import Failures
+from quiver.telemetry.histogram import Histogram
 from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.transactions.aborts import TransactionAborts
 from quiver.transactions.commit_key import CommitKey
@@ -298,6 +299,11 @@ class Transactions:
     async def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
         """The producer's open transaction, or the one that ended last. Raises TransactionNotFound."""
         return describe(self._coordinator, self._streams, transactional_id, producer_id)
+
+    @property
+    def seconds(self) -> Histogram:
+        """From the beginning of transactions to their decision, since the broker started."""
+        return self._coordinator.seconds
 
     async def stats(self) -> TransactionStats:
         coordinator = self._coordinator

@@ -148,6 +148,42 @@ def _restart(stage: Stage) -> None:
     stage.broker.restart()
 
 
+def _refused(stage: Stage) -> None:
+    stage.queue.call("PATCH", f"/topics/{stage.topic}", {"max_message_bytes": 10})
+    stage.queue.call("POST", f"/topics/{stage.topic}/messages", {"messages": [{"value": "x" * 100}]})
+
+
+def _two_members(stage: Stage) -> Iterator[None]:
+    with contextlib.closing(stage.q.stream(stage.topic, group=stage.name)) as one:
+        next(iter(one))
+        with quiver.connect(stage.broker.address) as other:
+            stream = other.stream(stage.topic, group=stage.name)
+            with contextlib.closing(stream):
+                yield
+
+
+def _due(stage: Stage) -> None:
+    stage.queue.publish("soon", delay="50ms")
+
+
+def _schedule(stage: Stage) -> None:
+    body = {"name": stage.name, "cron": "0 0 1 1 *", "topic": stage.topic, "value": "v"}
+    stage.queue.call("POST", "/schedules", body, status=201)
+    stage.queue.call("POST", f"/schedules/{stage.name}/run")
+
+
+def _retention(stage: Stage) -> None:
+    """The segment is closed and removed after its messages are older than retention."""
+    stage.queue.call("PATCH", f"/topics/{stage.topic}", {"retention": "1s"})
+    stage.queue.publish("more")
+
+
+def _compaction(stage: Stage) -> None:
+    stage.queue.call("PATCH", f"/topics/{stage.topic}", {"cleanup": "compact"})
+    stage.queue.publish(*"abcdef", key="same")
+    stage.queue.call("POST", f"/admin/topics/{stage.topic}/compact", {})
+
+
 _publish = _action(lambda stage: stage.queue.publish("more"))
 _receive = _action(lambda stage: _received(stage))
 _nothing = _action(lambda stage: None)
@@ -156,6 +192,7 @@ SCENARIOS: dict[Series, Scenario] = {
     series.PUBLISHED_MESSAGES: _publish,
     series.PUBLISHED_BYTES: _publish,
     series.PUBLISHED_FRAMES: _publish,
+    series.REFUSED: _action(_refused),
     series.DUPLICATES: _action(_duplicate),
     series.PUBLISH_SECONDS: _publish,
     series.READ_MESSAGES: _receive,
@@ -168,13 +205,24 @@ SCENARIOS: dict[Series, Scenario] = {
     series.QUEUE_MESSAGES: _receive,
     series.QUEUE_OLDEST: _receive,
     series.BLOCKED_KEYS: _action(_blocked_key),
+    series.DELIVERY_WAIT: _receive,
+    series.ACK_WAIT: _action(_settled("ack")),
     series.LAG_MESSAGES: _action(_lag),
     series.LAG_SECONDS: _action(_lag),
     series.MEMBERS: _member,
+    series.REBALANCES: _two_members,
+    series.REBALANCE_SECONDS: _two_members,
+    series.COMMITS: _action(_lag),
+    series.LATENESS: _action(_due),
+    series.SCHEDULE_RUNS: _action(_schedule),
     series.DELAYED: _action(lambda stage: stage.queue.publish("later", delay="1h")),
     series.TRANSACTIONS: _action(_transaction),
+    series.TRANSACTION_SECONDS: _action(_transaction),
     series.TRANSACTIONS_OPEN: _open_transaction,
     series.LOG_BYTES: _publish,
+    series.SYNC_SECONDS: _publish,
+    series.RETENTION_REMOVED: _action(_retention),
+    series.COMPACTION_REMOVED: _action(_compaction),
     series.WRITE_QUEUE: _heavy_publishing,
     series.PARTITIONS: _action(lambda stage: HttpQueue(stage.broker)),
     series.DISK_FREE: _action(_file),
@@ -189,5 +237,7 @@ SCENARIOS: dict[Series, Scenario] = {
     series.PROCESS_FILES: _client,
     series.PROCESS_MAX_FILES: _action(_more_open_files),
     series.PROCESS_START: _action(_restart),
+    series.RECOVERY: _action(_restart),
 }
+ELSEWHERE = {series.SYNC_FAILURES: "test_a_sync_that_fails_is_counted needs a broken disk"}
 CONSTANT = {series.BUILD_INFO: "it says which version runs"}

@@ -1,36 +1,67 @@
 """GET /metrics of the shipped program: every series moves, and the text is what Prometheus expects."""
 
 import contextlib
+import urllib.request
 from collections.abc import Callable, Iterator
 
 import pytest
 
 import quiver
 from blackbox.callers.http_queue import HttpQueue
-from blackbox.metrics.scenarios import CONSTANT, SCENARIOS, Stage
+from blackbox.metrics.scenarios import CONSTANT, ELSEWHERE, SCENARIOS, Stage
 from blackbox.metrics.scraped import families, open_metrics_families, text, total, values
 from blackbox.processes.broker_process import BrokerProcess, wait_until
-from quiver.metrics.series import ALL, PROCESS_START
+from blackbox.processes.strace_faults import inject
+from quiver.metrics.series import ALL, PROCESS_START, RECOVERY
+from quiver.model.errors import PartitionOffline
 from quiver.telemetry.exposition import Series
 
 SECONDS = 60.0
+RESTARTED = {PROCESS_START, RECOVERY}
 
 
 def test_every_series_has_a_scenario() -> None:
-    assert SCENARIOS.keys() | CONSTANT.keys() == set(ALL)
+    assert SCENARIOS.keys() | CONSTANT.keys() | ELSEWHERE.keys() == set(ALL)
 
 
-@pytest.mark.parametrize("series", sorted(SCENARIOS.keys() - {PROCESS_START}), ids=lambda series: series.name)
+@pytest.mark.parametrize("series", sorted(SCENARIOS.keys() - RESTARTED), ids=lambda series: series.name)
 def test_every_series_moves(series: Series, shared_broker: BrokerProcess, q: quiver.Client) -> None:
     stage = Stage(shared_broker, q)
     _check_that_it_moves(series, stage)
 
 
-def test_the_start_time_moves_with_a_restart(start_broker: Callable[..., BrokerProcess]) -> None:
+@pytest.mark.parametrize("series", sorted(RESTARTED), ids=lambda series: series.name)
+def test_what_tells_of_the_start_moves_with_a_restart(
+    series: Series, start_broker: Callable[..., BrokerProcess]
+) -> None:
     broker = start_broker()
     with quiver.connect(broker.address) as q:
         stage = Stage(broker, q)
-    _check_that_it_moves(PROCESS_START, stage)
+    _check_that_it_moves(series, stage)
+
+
+def test_a_sync_that_fails_is_counted(broker: BrokerProcess) -> None:
+    with quiver.connect(broker.address, timeout=1) as q:
+        q.topics.create("orders", partitions=1)
+        q.publish("orders", b"before")
+        assert total(broker, "quiver_sync_failures_total") == 0
+        with inject(broker.pid, "error=EIO"), pytest.raises(PartitionOffline):
+            q.publish("orders", b"lost")
+    assert total(broker, "quiver_sync_failures_total") > 0
+    assert total(broker, "quiver_partitions", state="offline") == 1
+
+
+def test_a_request_of_a_sampled_trace_is_the_example_of_its_bucket(shared_broker: BrokerProcess) -> None:
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    for flags in ("01", "00"):
+        headers = {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-{flags}"}
+        request = urllib.request.Request(shared_broker.http + "/version", headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            answer.read()
+        trace_id = "f" * 32
+    family = open_metrics_families(shared_broker)["quiver_request_seconds"]
+    found = {sample.exemplar.labels["trace_id"] for sample in family.samples if sample.exemplar}
+    assert found == {"4bf92f3577b34da6a3ce929d0e0e4736"}, "the other trace is not sampled"
 
 
 def _check_that_it_moves(series: Series, stage: Stage) -> None:

@@ -54,6 +54,9 @@ ROUTES: dict[str, list[str]] = {
     "/reliability/stats": [""],
     "/schedules": ["", "?limit=1"],
     "/schedules/{schedule}": [""],
+    "/jobs": [""],
+    "/jobs/{job}": [""],
+    "/topics/{topic}/dlq/errors": [""],
     "/search/{search}": ["", "?after=1"],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
@@ -67,6 +70,7 @@ ROUTES: dict[str, list[str]] = {
     "/topics/{topic}/partitions/{partition}/messages/{offset}/life": [""],
     "/topics/{topic}/queues": [""],
     "/topics/{topic}/queues/{group}": [""],
+    "/topics/{topic}/queues/{group}/leases": ["", "?limit=1&cursor=0:0"],
     "/traces": ["", "?limit=1"],
     "/traces/search": ["?topic={topic}&status=error"],
     "/traces/stats": [""],
@@ -131,7 +135,7 @@ LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
 CHANGING_METHODS = {
     "topics": {"create", "alter", "add_partitions", "delete", "purge"},
     "groups": {"alter", "delete"},
-    "queues": set(),
+    "queues": {"pause", "resume"},
     "dead_letters": set(),
     "delayed": {"cancel", "cancel_many"},
     "schedules": {"add", "alter", "pause", "resume", "run", "remove"},
@@ -169,7 +173,8 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),
-    *("group alter", "group delete", "delayed cancel", "txn abort"),
+    *("group alter", "group pause", "group resume", "group delete", "delayed cancel", "txn abort"),
+    "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
 }
 
@@ -205,6 +210,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "id": busy.delayed,
         "schedule": [busy.schedule],
         "search": ["0123456789abcdef"],
+        "job": ["0123456789abcdef"],
     }
     return [
         path + query.format(member=busy.member, topic=busy.topic)

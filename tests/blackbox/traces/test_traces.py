@@ -103,3 +103,21 @@ def test_a_kill_loses_no_message_and_keeps_what_was_written(broker: BrokerProces
     publish(broker, queue.topic, [{"value": "c"}], parent(0xD3))
     queue.settle("ack", queue.receive_one())
     assert queue.call("GET", f"/traces/{0xD3:032x}")["status"] == "completed"
+
+
+async def test_a_client_that_traces(shared_broker: BrokerProcess) -> None:
+    with quiver.connect(shared_broker.address, tracing=1) as q:
+        q.topics.create("begun", partitions=1)
+        q.publish("begun", b"one")
+        with q.producer("begun") as out:
+            out.send(b"two")
+            out.send_many([b"three", b"four"])
+        with q.transaction() as tx:
+            tx.publish("begun", b"five")
+        traces = q.traces.search(topic="begun")
+        assert sorted(len(trace.spans) for trace in traces) == [1, 1, 1, 2]
+        life = q.traces.message("begun", 0, 0)
+        assert life.trace in {trace.trace_id for trace in traces}
+    async with quiver.connect_async(shared_broker.address, tracing=1) as aq:
+        await aq.publish("begun", b"six")
+        assert len(await aq.traces.search(topic="begun")) == 5

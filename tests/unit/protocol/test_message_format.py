@@ -142,7 +142,7 @@ RESPONSES += [
     ),
     (
         q.QueueDepths([q.QueueDepth("g", 6, [0, 1, 5, 0, 0], 2, 1, 0, 3, 900, [(b"k", 4)], {"c": 2})]),
-        "92cc8e919aa1670695000105000002010003cd03849192c4016b0481a16302",
+        "92cc8e919ca1670695000105000002010003cd03849192c4016b0481a16302c0a0",
     ),
 ]
 
@@ -244,6 +244,8 @@ RESPONSES += [
 ]
 
 REQUESTS += [
+    (q.PauseQueue("t", "g", "r"), "942ba174a167a172"),
+    (q.ResumeQueue("t", "g"), "932ca174a167"),
     (c.CompactTopic("t"), "945aa174c0c2"),
     (c.CompactTopic("t", [0, 2], True), "945aa174920002c3"),
 ]

@@ -1,4 +1,4 @@
-"""`quiver group list|describe|alter|reset|delete`."""
+"""`quiver group list|describe|alter|reset|pause|resume|delete`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -43,6 +43,11 @@ _with_settings = with_options(
 
 TopicOption = Annotated[
     str, typer.Option(autocompletion=complete_topics, metavar="TOPIC", show_default=False, help="Where to move it.")
+]
+
+
+QueueTopicOption = Annotated[
+    str, typer.Option("--topic", autocompletion=complete_topics, metavar="TOPIC", help="In this topic.")
 ]
 
 
@@ -126,6 +131,27 @@ def reset(
     show_rows([_reset_row(part) for part in moved], output)
     if dry_run:
         print("\nDry run: nothing was changed.")
+
+
+@app.command("pause")
+def pause(
+    group: GroupArgument,
+    topic: QueueTopicOption,
+    reason: Annotated[str, typer.Option(help="Why, for people who look at the group.")] = "",
+    address: AddressOption = DEFAULT_ADDRESS,
+) -> None:
+    """Pause a queue group in a topic: its consumers get nothing until it is resumed, also after a restart."""
+    with connect(address) as q:
+        q.queues.pause(topic, group, reason)
+    print(f"{group} is paused in {topic}")
+
+
+@app.command("resume")
+def resume(group: GroupArgument, topic: QueueTopicOption, address: AddressOption = DEFAULT_ADDRESS) -> None:
+    """Resume a queue group that was paused in a topic."""
+    with connect(address) as q:
+        q.queues.resume(topic, group)
+    print(f"{group} is not paused in {topic}")
 
 
 @app.command("delete")

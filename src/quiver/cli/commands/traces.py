@@ -1,5 +1,6 @@
-"""`quiver trace message|list|show|search`."""
+"""`quiver trace message|list|show|search|export`."""
 
+import time
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,6 +113,27 @@ def show(
         show_document({**_summary(trace), "spans": [_span(span) for span in trace.spans]}, output)
         return
     show_rows([_span(span) for span in trace.spans], output, columns=_SPANS)
+
+
+@app.command("export")
+def export(
+    otlp: Annotated[str, typer.Option("--otlp", metavar="URL", help="The collector, such as http://localhost:4318.")],
+    group: Annotated[str, typer.Option(help="The consumer group: each sends every span.")] = "otlp-export",
+    once: Annotated[bool, typer.Option("--once", help="End when everything is sent that is there now.")] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+) -> None:
+    """Send spans to an OpenTelemetry collector (OTLP over HTTP, JSON), from where the group was."""
+    from quiver.cli.trace_export import TraceExport, collector_url
+
+    url = collector_url(otlp)
+    with connect(address) as q:
+        sending = TraceExport(q, url, group, time.sleep)
+        try:
+            sending.run(follow=not once, on_retry=lambda problem: typer.echo(f"trying again: {problem}", err=True))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            typer.echo(f"{sending.exported} spans exported")
 
 
 def _summary(trace: "Trace") -> dict[str, Any]:

@@ -36,6 +36,7 @@ from quiver.client.produce.options import (
     transaction_config,
 )
 from quiver.client.produce.published import Published
+from quiver.client.produce.tracing import new_tracing
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.client.read.options import reader_config
 from quiver.client.search.options import SearchOptions, search_request
@@ -68,14 +69,15 @@ class AsyncClient:
         *,
         timeout: Duration = 30,
         client_id: str = "quiver-python",
+        tracing: float = 0.0,
         environment: AsyncEnvironment = REAL_ENVIRONMENT,
     ) -> None:
-        seconds = parse_seconds(timeout)
-
         def connection() -> AsyncReconnectingConnection:
+            seconds = parse_seconds(timeout)
             return AsyncReconnectingConnection(target, timeout=seconds, client_id=client_id, environment=environment)
 
         self._connection, self._fetch_connection = connection(), connection()
+        self._connection.tracing = new_tracing(tracing, environment.randomness)
         self._publishers: dict[str, AsyncProducer] = {}
         self._publishing = Lock()
         self._producers: list[AsyncProducer] = []

@@ -17,6 +17,7 @@ from quiver.partition.partition import Partition
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Log
 from quiver.system.clock import Clock
+from quiver.telemetry.histogram import WAIT_SECONDS, Histogram
 
 MOVE_MESSAGES = 1000
 MOVE_BYTES = 4 * MIB
@@ -90,12 +91,15 @@ class Lateness:
         self.count = 0
         self.max_ms = 0
         self._counts = [0] * (len(_BOUNDS_MS) + 1)
+        self.seconds = Histogram(WAIT_SECONDS)
+        """The same for monitoring."""
 
     def note(self, late_ms: int, count: int = 1) -> None:
         late_ms = max(late_ms, 0)
         self.count += count
         self.max_ms = max(self.max_ms, late_ms)
         self._counts[bisect_left(_BOUNDS_MS, late_ms)] += count
+        self.seconds.observe(late_ms / 1000, count)
 
     def add(self, other: "Lateness") -> None:
         self.count += other.count

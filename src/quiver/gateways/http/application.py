@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -17,13 +18,16 @@ from quiver.gateways.http.router import Router
 from quiver.gateways.http.wire.exchange import ClientGone, Exchange
 from quiver.model.errors import QuiverError
 from quiver.model.limits import Limits
+from quiver.system.clock import SystemClock
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.gateway_counts import GatewayCounts
-from quiver.telemetry.histogram import LATENCY_SECONDS
+from quiver.telemetry.histogram import LATENCY_SECONDS, Histogram
 
 _log = logging.getLogger("quiver.http")
 
 PUBLISH = "POST /topics/{topic}/messages"
+_TRACEPARENT = b"traceparent"
+_SAMPLED_TRACE = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")
 _UNKNOWN = "unknown"
 """Requests to paths that do not exist."""
 _CLIENT_GONE = "client_gone"
@@ -42,7 +46,9 @@ class Application:
         *,
         guard: BrowserGuard | None = None,
         log_requests: bool = False,
+        now_ms: Callable[[], int] = SystemClock().now_ms,  # noqa: B008 - has no state
     ) -> None:
+        self._now_ms = now_ms
         self._max_body_bytes = limits.request_bytes
         self._budget = budget or MemoryBudget(DEFAULT_BYTES)
         self._guard = guard or BrowserGuard()
@@ -125,9 +131,17 @@ class Application:
         seconds = counts.seconds
         seconds.counts[bisect_left(LATENCY_SECONDS, took)] += 1
         seconds.sum += took
+        if _TRACEPARENT in request.headers:
+            self._trace(request, seconds, took)
         if request.failure or not request.exchange.status:
             counts.failed(request.failure or _CLIENT_GONE)
         self._write_line(request, request.exchange.status, took)
+
+    def _trace(self, request: Request, seconds: Histogram, took: float) -> None:
+        """A request that is part of a sampled trace becomes the example of its bucket."""
+        found = _SAMPLED_TRACE.fullmatch(request.headers[_TRACEPARENT])
+        if found is not None:
+            seconds.trace(took, found[1].decode(), self._now_ms())
 
     def _write_line(self, request: Request, status: int, seconds: float) -> None:
         """One line per request, at the level that was asked for; failed and slow requests are always logged.

@@ -52,6 +52,7 @@ class HttpGateway:
             self._budget,
             guard=BrowserGuard(settings.allowed_hosts),
             log_requests=settings.log_requests,
+            now_ms=broker.clock.now_ms,
         )
         self.served = self._application.served
         self.machine = self._readiness.machine

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from threading import Lock
 
+from quiver.log.files.sync_times import SyncTimes
 from quiver.system.files import Files
 
 DEFAULT_MAX_OPEN = 256
@@ -40,6 +41,7 @@ class OpenFiles:
 
     def __init__(self, files: Files, max_open: int = DEFAULT_MAX_OPEN) -> None:
         self.files = files
+        self.sync_times = SyncTimes()
         self._max_open = max(1, max_open)
         self._recent: OrderedDict[OpenFile, None] = OrderedDict()
         self._lock = Lock()

@@ -8,6 +8,7 @@ from quiver.metrics.collector import Collection
 from quiver.metrics.sampler import Sampler
 from quiver.metrics.series import (
     BLOCKED_KEYS,
+    COMMITS,
     DEAD_LETTERS,
     DELIVERIES,
     LAG_MESSAGES,
@@ -16,6 +17,8 @@ from quiver.metrics.series import (
     MEMBERS,
     QUEUE_MESSAGES,
     QUEUE_OLDEST,
+    REBALANCE_SECONDS,
+    REBALANCES,
     SETTLED,
 )
 from quiver.queues.partition.queue_group import Counters
@@ -45,10 +48,22 @@ class GroupNumbers:
             else:
                 count = len(self._queues.consumers(group.id))
             collection.values.add(MEMBERS, count, collection.groups.of(group.id))
+        self._count_streams(collection, names)
         await self._count_deliveries(collection, names)
         for backlog in await self._sampler.group_backlogs():
             if backlog.group_id in names:
                 _show_backlog(collection, backlog)
+
+    def _count_streams(self, collection: Collection, names: Mapping[int, str]) -> None:
+        activity = self._streams.activity
+        for group_id, count in activity.commits.items():
+            if group_id in names:
+                collection.count(("commits", group_id), [(COMMITS, count, (collection.groups.of(group_id),))])
+        for (group_id, reason), count in activity.rebalances.items():
+            if group_id in names:
+                label = collection.groups.of(group_id)
+                collection.count(("rebalances", group_id, reason), [(REBALANCES, count, (label, reason))])
+        collection.values.observe(REBALANCE_SECONDS, activity.rebalance_seconds)
 
     async def _count_deliveries(self, collection: Collection, names: Mapping[int, str]) -> None:
         by_pair: dict[tuple[int, int], list[Counters]] = {}

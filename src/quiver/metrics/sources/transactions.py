@@ -1,7 +1,7 @@
 """Numbers of transactions."""
 
 from quiver.metrics.collector import Collection
-from quiver.metrics.series import TRANSACTIONS, TRANSACTIONS_OPEN
+from quiver.metrics.series import TRANSACTION_SECONDS, TRANSACTIONS, TRANSACTIONS_OPEN
 from quiver.transactions.service import Transactions
 
 
@@ -14,3 +14,4 @@ class TransactionNumbers:
         collection.values.set(TRANSACTIONS, stats.committed, "commit")
         collection.values.set(TRANSACTIONS, stats.aborted, "abort")
         collection.values.set(TRANSACTIONS_OPEN, stats.active)
+        collection.values.observe(TRANSACTION_SECONDS, self._transactions.seconds)

@@ -1,12 +1,13 @@
 """Delivers messages of one partition: reads ahead, leases, and builds the response once the lease is journaled."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from quiver.model.names import StartEpoch, TopicPartition
 from quiver.model.queue import QueueSettings
 from quiver.partition.partition import Partition
-from quiver.queues.context import QueueContext
+from quiver.queues.context import RECENT_LEASES, QueueContext
 from quiver.queues.journal.events import Died
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
@@ -15,6 +16,7 @@ from quiver.queues.partition.read_ahead import ReadAhead
 from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
 from quiver.queues.state.port import LEVELS, LeaseTerms, Run, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
+from quiver.telemetry.histogram import WAIT_SECONDS
 
 _ALL_LEVELS = (1 << LEVELS) - 1
 _LEASE_COUNTER_BITS = 40
@@ -66,6 +68,7 @@ class LeaseIssuer:
         self._journal = journal
         self._clock, self._lease_clock = context.clock, context.lease_clock
         self._lease_ids = lease_ids
+        self._delivery_times = context.delivery_times
         removed = journal.removed if journal.is_dead_letter_partition else None
         self._read_ahead = ReadAhead(partition, context.frames, removed)
         self._response_builder = ResponseBuilder(partition, context.frames, removed, context.clock)
@@ -135,7 +138,9 @@ class LeaseIssuer:
             self._journal.put(group)
             raise
         self._note_delivered(group.counters, response)
-        shown_ms = deadline_ms + self._clock.now_ms() - self._lease_clock.now_ms()
+        now_ms = self._lease_clock.now_ms()
+        self._delivery_times[lease % RECENT_LEASES] = lease, now_ms
+        shown_ms = deadline_ms + self._clock.now_ms() - now_ms
         return [
             DeliveredRun(
                 self._number,
@@ -177,6 +182,7 @@ class LeaseIssuer:
 
     def _note_delivered(self, counters: Counters, response: BuiltResponse) -> None:
         now_ms, traffic = self._clock.now_ms(), self._traffic
+        seconds = traffic.delivery_seconds
         for run in response.runs:
             count, level = run.end - run.start, run.taken.level
             traffic.received_messages += count
@@ -184,6 +190,10 @@ class LeaseIssuer:
             counters.delivered += count
             if run.taken.attempt > 1:
                 counters.delivered_again += count
+            else:
+                waited = max(0, now_ms - run.append_time_ms) / 1000
+                seconds.counts[bisect_left(WAIT_SECONDS, waited)] += count
+                seconds.sum += waited * count
             counters.delivered_by_level[level] += count
             counters.waited_ms_by_level[level] += count * max(0, now_ms - run.append_time_ms)
             counters.last_served_ms_by_level[level] = now_ms

@@ -1,6 +1,7 @@
 """Settles leased messages of one partition: on request, in a transaction, or when the lease expires."""
 
 import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,8 @@ from quiver.model.errors import InvalidRequest, LeaseLost
 from quiver.model.queue import QueueSettings
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, SettleRequest
 from quiver.outbox.outbox import Move
+from quiver.partition.traffic import Traffic
+from quiver.queues.context import RECENT_LEASES, QueueContext
 from quiver.queues.journal.events import Died
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
@@ -18,8 +21,7 @@ from quiver.queues.partition.settled_messages import SettledMessages
 from quiver.queues.state.port import Counts, GroupState, Refused, Run, Settlement
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.offset_ranges import size
-from quiver.system.clock import Clock
-from quiver.system.randomness import Randomness
+from quiver.telemetry.histogram import WAIT_SECONDS
 
 _RUNS_AT_ONCE = 1_000
 _REASON_LENGTH = 1_000
@@ -38,11 +40,15 @@ class PreparedAcks(NamedTuple):
 
 
 class LeaseSettler:
-    def __init__(self, journal: QueueJournal, settled: SettledMessages, clock: Clock, randomness: Randomness) -> None:
+    def __init__(
+        self, journal: QueueJournal, settled: SettledMessages, traffic: Traffic, context: QueueContext
+    ) -> None:
         self._journal = journal
         self._settled = settled
-        self._clock = clock
-        self._randomness = randomness
+        self._ack_seconds = traffic.ack_seconds
+        self._clock = context.lease_clock
+        self._randomness = context.randomness
+        self._delivery_times = context.delivery_times
 
     async def settle(self, request: SettleRequest, settings: QueueSettings) -> Settlement:
         """In memory: it is on disk after the next `durable` of the journal. Dead letters are on their way."""
@@ -57,6 +63,13 @@ class LeaseSettler:
                 await asyncio.sleep(0)
             parts.append(self._make(group, request.action, ordered[at : at + _RUNS_AT_ONCE], change))
         settlement = parts[0] if len(parts) == 1 else _joined(parts)
+        if request.action == ACK:
+            lease, delivered_ms = self._delivery_times[request.lease_id % RECENT_LEASES]
+            if lease == request.lease_id and not settlement.refused:
+                took = max(0, self._clock.now_ms() - delivered_ms) / 1000
+                count = runs[0][1] - runs[0][0] if len(runs) == 1 else size(runs)
+                self._ack_seconds.counts[bisect_left(WAIT_SECONDS, took)] += count
+                self._ack_seconds.sum += took * count
         if request.is_repeat and settlement.refused:
             settlement = settlement._replace(refused=await self._compared(group, settlement.refused))
         return settlement

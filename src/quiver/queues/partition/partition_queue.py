@@ -47,7 +47,7 @@ class PartitionQueue:
         self.journal = journal
         self.issuer = LeaseIssuer(place, partition, journal, context, lease_ids)
         settled = SettledMessages(partition, context.frames)
-        self.settler = LeaseSettler(journal, settled, context.lease_clock, context.randomness)
+        self.settler = LeaseSettler(journal, settled, partition.traffic, context)
         self._clock, self._lease_clock = context.clock, context.lease_clock
         self._groups = journal.groups
         self._frames = context.frames

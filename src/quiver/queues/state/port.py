@@ -89,6 +89,32 @@ class Settlement(NamedTuple):
     """What carries the dead away; the shell's."""
 
 
+class HeldRun(NamedTuple):
+    """Messages that a consumer holds now."""
+
+    start: int
+    end: int
+    level: int
+    attempt: int
+    """Of this delivery, from 1."""
+    first_delivered_ms: int
+    """By the wall clock."""
+    lease: int
+    consumer: str
+    deadline_ms: int
+    """By the clock of leases."""
+    key: bytes | None = None
+
+
+class BlockedKey(NamedTuple):
+    """A key whose messages wait for an earlier one that is leased or retried."""
+
+    key: bytes
+    waiting: int
+    offset: int
+    """Of the message that blocks."""
+
+
 class Counts(NamedTuple):
     leased: int
     retrying: int
@@ -184,10 +210,21 @@ class GroupState(Protocol):
         """Messages leased now, by consumer."""
         ...
 
+    def held(self, offset: int, limit: int) -> tuple[list[HeldRun], int | None]:
+        """What consumers hold from an offset on, about `limit` messages, and where the next of them begin.
+
+        In offset order; in groups ordered by key, in the order of each key's first message that was delivered.
+        """
+        ...
+
     def counts(self) -> Counts: ...
 
     def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
         """Keys whose messages wait for an earlier one that is leased or retried, and how many; most first."""
+        ...
+
+    def blocked(self, now_ms: int, limit: int) -> list[BlockedKey]:
+        """The same, with what blocks them."""
         ...
 
     def apply(self, event: msgspec.Struct) -> None:

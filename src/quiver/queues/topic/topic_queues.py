@@ -47,6 +47,7 @@ class TopicQueue:
     ) -> None:
         self.name, self.group_id, self._ordering = name, group.id, group.ordering
         self.topic = topic
+        self._group = group
         self._group_settings = group.settings
         self.settings = group.settings.for_topic(topic.config.queue)
         self._partitions = partitions
@@ -147,6 +148,14 @@ class TopicQueue:
 
     # receiving
 
+    @property
+    def is_paused(self) -> bool:
+        """Nothing is leased meanwhile; receivers wait."""
+        return self.topic.id in self._group.paused
+
+    def resumed(self) -> None:
+        self._wake()
+
     async def join(self, call: "ReceiveCall") -> None:
         """The receiver waits here until it leaves; on return it has what is available to it now."""
         if self._closed_by is not None:
@@ -186,7 +195,7 @@ class TopicQueue:
     async def _serve(self) -> None:
         """Gives the receivers that wait what is available."""
         available, is_done = self._available, False
-        while not is_done:
+        while not is_done and not self.is_paused:
             self._is_full = False
             await available.sort_news()
             if available.unprobed:
@@ -211,7 +220,7 @@ class TopicQueue:
         if want < 1 and call.is_open:
             self._is_full = True
         pace = Pace()
-        while want > 0 and call.is_open and self._closed_by is None:
+        while want > 0 and call.is_open and self._closed_by is None and not self.is_paused:
             await pace.turn()
             pick = self._available.scheduler.pick(want, self._lease_clock.now_ms(), call.levels)
             if pick is not None:
@@ -232,7 +241,7 @@ class TopicQueue:
             self._failures.pop(pick.partition, None)
             if not available[pick.level]:
                 has_more = False
-            elif call.is_open and self._closed_by is None:
+            elif call.is_open and self._closed_by is None and not self.is_paused:
                 got = self._lease(partition_queue, pick, call)
                 has_more = got > 0 and self._available.has_more(pick, available[pick.level] - got)
         except Exception as error:
@@ -325,6 +334,11 @@ class TopicQueues:
         found = self._known.get((queue.place.topic_id, group_id))
         if found is not None:
             found.settled(queue.place.partition, frees=True)
+
+    def resumed(self, topic_id: int, group_id: int) -> None:
+        found = self._known.get((topic_id, group_id))
+        if found is not None:
+            found.resumed()
 
     def rewound(self, topic_id: int, partition: int, group_id: int) -> None:
         found = self._known.get((topic_id, group_id))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from quiver.log.files.directories import Directories
 from quiver.log.files.open_files import OpenFiles
+from quiver.log.files.sync_times import SyncTimes
 from quiver.log.files.write_error import storage_error
 from quiver.log.recovery.epoch_file import EPOCHS
 from quiver.log.recovery.opening import open_segment_log
@@ -63,7 +64,9 @@ class LocalStorage:
             space=space,
             flusher=Flusher(background, space),
             wal_writes=wal_writes,
-            wal=WriteAheadLog(WalFiles(self._root / "wal", files), wal_writes, settings.wal_file_bytes),
+            wal=WriteAheadLog(
+                WalFiles(self._root / "wal", files, self._open_files.sync_times), wal_writes, settings.wal_file_bytes
+            ),
             compactor=system.new_compactor(files, background),
             randomness=system.randomness,
         )
@@ -73,6 +76,10 @@ class LocalStorage:
         self._opening: dict[str, asyncio.Lock] = {}
         self._lock_fd = -1
         self._is_redone = False
+
+    @property
+    def sync_times(self) -> SyncTimes:
+        return self._open_files.sync_times
 
     @property
     def problem(self) -> str | None:

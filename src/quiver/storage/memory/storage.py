@@ -175,6 +175,10 @@ class MemoryStorage:
         self._epoch = 0
 
     @property
+    def sync_times(self) -> None:
+        return None
+
+    @property
     def problem(self) -> str | None:
         return None
 

@@ -39,6 +39,7 @@ def _values(world: World, topics: list[str], chance: random.Random) -> dict[str,
         "id": number,
         "schedule": "yearly",
         "search": "0123456789abcdef",
+        "job": "0123456789abcdef",
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.model.names import check_name
-from quiver.protocol.queue_messages import DescribeQueues, QueueDepth, QueueDepths
+from quiver.protocol.queue_messages import DescribeQueues, PauseQueue, QueueDepth, QueueDepths, ResumeQueue
 
 
 class AsyncQueues:
@@ -19,6 +19,14 @@ class AsyncQueues:
         """For one group. Raises GroupNotFound if it has not used the topic."""
         [found] = await self._ask(topic, check_name(group, "group"))
         return found
+
+    async def pause(self, topic: str, group: str, reason: str = "") -> None:
+        """The group gets nothing from the topic until `resume`, also after a restart; what it holds it can settle."""
+        await self._broker.call(PauseQueue(check_name(topic), check_name(group, "group"), reason))
+
+    async def resume(self, topic: str, group: str) -> None:
+        """Consumers that wait get messages again. Does nothing if the group is not paused there."""
+        await self._broker.call(ResumeQueue(check_name(topic), check_name(group, "group")))
 
     async def _ask(self, topic: str, group: str | None) -> Sequence[QueueDepth]:
         answer = (await self._broker.call(DescribeQueues(check_name(topic), group))).answer

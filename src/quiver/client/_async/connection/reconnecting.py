@@ -11,6 +11,7 @@ from quiver.client.backoff import retry_backoff
 from quiver.client.connection.address import Address, Bootstrap
 from quiver.client.connection.fork import watch_forks
 from quiver.client.connection.retry_log import RetryLog
+from quiver.client.produce.tracing import Tracing
 from quiver.model.errors import (
     Closed,
     ConnectionLost,
@@ -54,6 +55,8 @@ class AsyncReconnectingConnection:
         self._connection: AsyncConnection | None = None
         self._connecting = Lock()
         self.is_closed = False
+        self.tracing: Tracing | None = None
+        """Puts the messages of all producers into traces; None: they stay as they are."""
         self._forked_from: int | None = None
         watch_forks(self)
 

@@ -46,6 +46,7 @@ class AsyncProducer:
         self.topic = topic
         self._broker = broker
         self._config = config
+        self._tracing = broker.tracing
         self._unsettled = Unsettled()
         self._chunks = OpenChunks(topic, config, self._unsettled, broker.clock)
         self._own = self._chunks.own
@@ -81,6 +82,8 @@ class AsyncProducer:
         then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
         """
         # The lines below run a million times per second: see Chunk for why they need no lock.
+        if self._tracing is not None:
+            options = self._tracing.added_to(options)
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
             chunk = self._own.chunk
             values, keys = chunk.values, chunk.keys
@@ -109,6 +112,8 @@ class AsyncProducer:
     ) -> AsyncBulkSendFuture:
         """Takes many messages at once, much faster than one by one; the options apply to all of them."""
         check_options(options)
+        if self._tracing is not None:
+            options = self._tracing.added_to(options)
         route, outcome = route_of(options), SendOutcome(self.topic)
         now_ms = self._broker.clock.now_ms()
         try:
@@ -200,6 +205,8 @@ class AsyncProducer:
     ) -> Published:
         """Sends one message at once, and waits for its outcome: for `seconds`, whatever has to be found out first,
         or else for `verdict_seconds` after it was sent. RequestTimeout."""
+        if self._tracing is not None:
+            options = self._tracing.added_to(options)
         clock = self._broker.clock
         deadline = None if seconds is None else clock.monotonic() + seconds
         batch = None if options else await self._send_single(value, key)

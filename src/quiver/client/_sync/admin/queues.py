@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.model.names import check_name
-from quiver.protocol.queue_messages import DescribeQueues, QueueDepth, QueueDepths
+from quiver.protocol.queue_messages import DescribeQueues, PauseQueue, QueueDepth, QueueDepths, ResumeQueue
 
 
 class Queues:
@@ -20,6 +20,14 @@ class Queues:
         """For one group. Raises GroupNotFound if it has not used the topic."""
         [found] = self._ask(topic, check_name(group, "group"))
         return found
+
+    def pause(self, topic: str, group: str, reason: str = "") -> None:
+        """The group gets nothing from the topic until `resume`, also after a restart; what it holds it can settle."""
+        self._broker.call(PauseQueue(check_name(topic), check_name(group, "group"), reason))
+
+    def resume(self, topic: str, group: str) -> None:
+        """Consumers that wait get messages again. Does nothing if the group is not paused there."""
+        self._broker.call(ResumeQueue(check_name(topic), check_name(group, "group")))
 
     def _ask(self, topic: str, group: str | None) -> Sequence[QueueDepth]:
         answer = (self._broker.call(DescribeQueues(check_name(topic), group))).answer

@@ -6,6 +6,7 @@ from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.routes.console.console import console_routes
 from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
+from quiver.gateways.http.routes.dead_letters.jobs import job_routes
 from quiver.gateways.http.routes.delays import delayed_routes
 from quiver.gateways.http.routes.groups.groups import group_routes
 from quiver.gateways.http.routes.groups.membership import membership_routes
@@ -21,6 +22,7 @@ from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
 from quiver.gateways.http.routes.node.process import process_routes
 from quiver.gateways.http.routes.queues.depth import queue_routes
+from quiver.gateways.http.routes.queues.leases import lease_routes
 from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.routes.queues.settle import settle_routes
 from quiver.gateways.http.routes.queues.stats import queue_stats_routes
@@ -53,8 +55,10 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         topic_routes(broker),
         queue_routes(broker),
         queue_stats_routes(broker),
+        lease_routes(broker),
         schedule_routes(broker),
         dead_letter_routes(broker),
+        job_routes(broker),
         delayed_routes(broker),
         compaction_routes(broker),
         search_routes(broker),

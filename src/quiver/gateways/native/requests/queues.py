@@ -8,14 +8,17 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 from quiver.model.queue import Ordering, ReceiveRequest
 from quiver.protocol.message import Message
+from quiver.protocol.messages import Done
 from quiver.protocol.queue_messages import (
     DescribeQueues,
+    PauseQueue,
     QueueDepth,
     QueueDepths,
     Receive,
     Received,
     ReceivedRun,
     RefusedRun,
+    ResumeQueue,
     Settle,
     Settled,
     SettledPart,
@@ -23,6 +26,7 @@ from quiver.protocol.queue_messages import (
 from quiver.queues.service import Received as Lease
 from quiver.queues.state.port import Settlement
 
+_LONGEST_REASON = 500
 Payload = tuple[bytes | memoryview, ...]
 _ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 
@@ -99,7 +103,19 @@ async def _describe(broker: Broker, request: DescribeQueues) -> Message:
     return QueueDepths([QueueDepth(*await broker.queue_depths.of(request.topic, request.group))])
 
 
+async def _pause(broker: Broker, request: PauseQueue) -> Message:
+    await broker.queues.pause(request.topic, request.group, request.reason[:_LONGEST_REASON])
+    return Done()
+
+
+async def _resume(broker: Broker, request: ResumeQueue) -> Message:
+    await broker.queues.resume(request.topic, request.group)
+    return Done()
+
+
 QUEUE_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     Settle: _settle,
     DescribeQueues: _describe,
+    PauseQueue: _pause,
+    ResumeQueue: _resume,
 }

@@ -78,6 +78,12 @@ class LaneIndex:
     def first(self) -> Lane | None:
         return self._lanes[0][0] if self._firsts else None
 
+    def starting_at(self, offset: int) -> Iterator[tuple[int, Lane]]:
+        """From an offset on, in order. There must be no change meanwhile."""
+        for at in range(max(0, bisect_right(self._firsts, offset) - 1), len(self._firsts)):
+            first = bisect_left(self._offsets[at], offset)
+            yield from zip(self._offsets[at][first:], self._lanes[at][first:], strict=True)
+
     def __iter__(self) -> Iterator[Lane]:
         """In order. There must be no change meanwhile."""
         for block in self._lanes:

@@ -22,7 +22,7 @@ from quiver.queues.state.keyed.lane import (
     LeasedRange,
 )
 from quiver.queues.state.keyed.lane_index import LaneIndex
-from quiver.queues.state.port import LEVELS, Run
+from quiver.queues.state.port import LEVELS, BlockedKey, Run
 from quiver.structures.ordered_pairs import LOWEST, OrderedPairs
 
 _WAKE_AT_ONCE = 2_000
@@ -158,14 +158,18 @@ class LaneTable:
             yield from ((place >> LEVEL_BITS, (place >> LEVEL_BITS) + 1) for place in lane.waiting())
         yield from chain.from_iterable(self.unkeyed)
 
-    def blocked_keys(self, limit: int) -> list[tuple[bytes, int]]:
+    def blocked_keys(self, limit: int) -> list[BlockedKey]:
         """Keys whose messages wait for an earlier one that is leased or paused, and how many; most first.
 
         When there are very many, they are the largest of those that have waited longest.
         """
         stuck = chain(islice(self.blocked, _LOOK_AT), islice(self.trailing, _LOOK_AT))
-        counts = {lane.key: _waiting_after(lane) for lane in stuck if lane.key is not None}
-        return nlargest(limit, ((key, count) for key, count in counts.items() if count), key=lambda pair: pair[1])
+        keys = {
+            lane.key: BlockedKey(lane.key, _waiting_after(lane), lane.head.start)
+            for lane in stuck
+            if lane.key is not None and lane.head is not None
+        }
+        return nlargest(limit, (key for key in keys.values() if key.waiting), key=lambda key: key.waiting)
 
     # what was delivered
 

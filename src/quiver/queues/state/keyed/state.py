@@ -16,13 +16,13 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Acked, Extended, Leased, Returned, ReturnedRun, Rewound, SettledBelow
 from quiver.queues.state.keyed.expiry import end_leases, expire, settle_below
 from quiver.queues.state.keyed.feed import feed
-from quiver.queues.state.keyed.lane import NOTHING, Lease
+from quiver.queues.state.keyed.lane import HELD, NOTHING, Lane, Lease, LeasedRange
 from quiver.queues.state.keyed.lane_settler import LaneSettler, take_back
 from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.lane_taker import LaneTaker
 from quiver.queues.state.keyed.recovery import LaneRecovery
 from quiver.queues.state.keyed.snapshot import restored, snapshot
-from quiver.queues.state.port import Counts, Dead, LeaseTerms, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.port import BlockedKey, Counts, Dead, HeldRun, LeaseTerms, Run, Settlement, StoredRun, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.offset_ranges import merged
@@ -209,8 +209,22 @@ class LaneState:
         return Counts(sum(table.leased), table.retrying, table.read_ahead, tuple(table.leased))
 
     def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+        return [(key, waiting) for key, waiting, _ in self.blocked(now_ms, limit)]
+
+    def blocked(self, now_ms: int, limit: int) -> list[BlockedKey]:
         self._open().wake(now_ms)
         return self._lanes.blocked_keys(limit)
+
+    def held(self, offset: int, limit: int) -> tuple[list[HeldRun], int | None]:
+        found: list[HeldRun] = []
+        for start, lane in self._open().unsettled.starting_at(offset):
+            if limit <= 0:
+                return found, start
+            for part in lane.ranges():
+                if part.lease is not None and not part.is_expired and lane.state == HELD:
+                    limit -= part.count
+                    found.append(_held_run(lane, part, part.lease))
+        return found, None
 
     # the journal
 
@@ -227,3 +241,17 @@ class LaneState:
 
     def restore(self, chunks: Sequence[bytes], ahead_ms: int = 0) -> None:
         self._recovery = restored(chunks, ahead_ms)
+
+
+def _held_run(lane: Lane, part: LeasedRange, lease: Lease) -> HeldRun:
+    return HeldRun(
+        part.start,
+        part.end,
+        part.level,
+        part.attempts + 1,
+        part.first_ms,
+        lease.id,
+        lease.consumer,
+        lane.deadline_ms,
+        lane.key,
+    )

@@ -24,8 +24,10 @@ from quiver.queues.journal.events import (
 from quiver.queues.state.port import (
     LEASE_EXPIRED,
     LEVELS,
+    BlockedKey,
     Counts,
     Dead,
+    HeldRun,
     LeaseTerms,
     Refused,
     Run,
@@ -304,6 +306,35 @@ class UnorderedState:
 
     # counts
 
+    def held(self, offset: int, limit: int) -> tuple[list[HeldRun], int | None]:
+        found: list[HeldRun] = []
+        unsettled = self._in_flight.unsettled
+        entries = unsettled.overlapping(offset, offset + 1) or unsettled.following(offset)
+        while entries:
+            for entry in entries:
+                if limit <= 0:
+                    return found, entry.start
+                if entry.state == LEASED:
+                    start = max(offset, entry.start)
+                    end = min(entry.end, start + limit)
+                    limit -= end - start
+                    found.append(
+                        HeldRun(
+                            start,
+                            end,
+                            entry.level,
+                            entry.attempts,
+                            entry.first_delivered_ms,
+                            entry.lease,
+                            entry.consumer,
+                            entry.time_ms,
+                        )
+                    )
+                    if end < entry.end:
+                        return found, end
+            entries = unsettled.following(entries[-1].end)
+        return found, None
+
     def held_by(self) -> dict[str, int]:
         return dict(self._in_flight.held)
 
@@ -317,6 +348,9 @@ class UnorderedState:
         )
 
     def blocked_keys(self, now_ms: int, limit: int) -> list[tuple[bytes, int]]:
+        return []
+
+    def blocked(self, now_ms: int, limit: int) -> list[BlockedKey]:
         return []
 
     # the journal

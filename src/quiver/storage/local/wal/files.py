@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from quiver.log.files.sync_times import SyncTimes
 from quiver.model.limits import KIB
 from quiver.storage.local.wal.record import WalRecord, file_header, read_records
 from quiver.system.files import Files
@@ -17,9 +18,10 @@ _SPARE = "spare"
 class WalFiles:
     """Writes to one file at a time: the one with the highest number. For one caller at a time."""
 
-    def __init__(self, directory: Path, files: Files) -> None:
+    def __init__(self, directory: Path, files: Files, sync_times: SyncTimes | None = None) -> None:
         self._directory = directory
         self._files = files
+        self._sync_times = sync_times or SyncTimes()
         self._number = 0
         self._fd = -1
         self._position = 0
@@ -39,7 +41,7 @@ class WalFiles:
         else:
             allocated = self._allocated
         self._files.write_all(self._fd, buffers, self._position)
-        self._files.fdatasync(self._fd)
+        self._sync_times.fdatasync(self._files, self._fd)
         self._position, self._allocated = end, allocated
 
     def _begin(self, number: int) -> None:

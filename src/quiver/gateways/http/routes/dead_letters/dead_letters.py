@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
+from quiver.dead_letters.redrive_jobs import RedrivePlan
 from quiver.dead_letters.search import Search
 from quiver.dead_letters.service import DeadLettersTaken
 from quiver.gateways.http.field_notes import NAME, note
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
 _DEFAULT_LIMIT = 1000
+_HIGHEST_RATE = 1_000_000
 
 
 class LetterFields(msgspec.Struct, kw_only=True):
@@ -66,6 +68,8 @@ class RedriveRequest(PurgeRequest, kw_only=True):
     """An empty one means all. The fields of the filter may also stand next to it."""
 
     to: Annotated[str | None, note("Send them to this topic instead of the one they came from.", **NAME)] = None
+    job: Annotated[bool | None, Meta(description="Begin a job and return 202 with its id, for /jobs.")] = None
+    rate: Annotated[float | None, note("Dead letters per second; makes it a job.", exclusiveMinimum=0)] = None
 
 
 class TakenResponse(msgspec.Struct, kw_only=True):
@@ -77,7 +81,13 @@ class TakenResponse(msgspec.Struct, kw_only=True):
 
 
 class RedriveResponse(TakenResponse, kw_only=True):
+    """Of a job (202), only its fields and the topic say something."""
+
     redriven: int
+    id: Annotated[str | UnsetType, Meta(description="Of the job.")] = UNSET
+    state: str | UnsetType = UNSET
+    moved: int | UnsetType = UNSET
+    total: int | UnsetType | None = UNSET
 
 
 class PurgeResponse(TakenResponse, kw_only=True):
@@ -101,10 +111,24 @@ class DeadLetterRoutes:
     async def redrive(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(RedriveRequest)
         to = None if wanted.to is None else check_name(wanted.to)
+        if wanted.job or wanted.rate is not None:
+            return await self._begin(topic, wanted, to)
         taken = await self._broker.dead_letters.redrive(
             topic, _search(wanted), limit=wanted.limit, to=to, dry_run=bool(wanted.dry_run)
         )
         return Response(RedriveResponse(redriven=taken.dead_letter_count, **_to_response(topic, wanted, taken)))
+
+    async def _begin(self, topic: str, wanted: RedriveRequest, to: str | None) -> Response:
+        if wanted.dry_run:
+            raise InvalidRequest(problem="a dry run is not a job: leave out `job` and `rate`")
+        if wanted.rate is not None and not 0 < wanted.rate <= _HIGHEST_RATE:
+            raise InvalidRequest(problem=f"rate {wanted.rate:g} is not above 0 and at most {_HIGHEST_RATE:,}")
+        plan = RedrivePlan(topic, _search(wanted), to, wanted.rate, wanted.limit)
+        job = await self._broker.redrive_jobs.begin(plan)
+        nothing = _to_response(topic, wanted, DeadLettersTaken(0, [], []))
+        shown = RedriveResponse(redriven=0, **nothing)
+        shown.id, shown.state, shown.moved, shown.total = job.id, job.state, job.moved, job.total
+        return Response(shown, 202)
 
     async def purge(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(PurgeRequest)
@@ -137,6 +161,7 @@ def dead_letter_routes(broker: "Broker") -> Routes:
                 body=RedriveRequest,
                 example={"reason": "max_attempts", "dry_run": True},
                 response=RedriveResponse,
+                other_status=202,
             )
         },
         "/topics/{topic}/dlq/purge": {

@@ -12,6 +12,7 @@ from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.groups.groups import group_of
 from quiver.model.errors import GroupNotFound, InvalidName, TopicNotFound
 from quiver.model.priority import NAMES
+from quiver.model.times import format_time
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -36,6 +37,8 @@ class QueueResponse(msgspec.Struct, kw_only=True):
     oldest_age: Annotated[float, Meta(description="Of the oldest message that is not settled, in seconds.")]
     blocked_keys: list[BlockedKey]
     consumers: Annotated[dict[str, int], Meta(description="How many messages each holds.")]
+    paused_since: Annotated[str | None, Meta(description="Set while the group gets nothing from the topic.")]
+    pause_reason: str | None
 
 
 class QueuesResponse(msgspec.Struct):
@@ -50,11 +53,11 @@ class QueueRoutes:
     async def list(self, request: Request) -> Response:
         topic = request.topic()
         depths = await self._broker.queue_depths.of_all(topic)
-        return Response(QueuesResponse(topic, [_to_response(topic, depth) for depth in depths]))
+        return Response(QueuesResponse(topic, [queue_response(topic, depth) for depth in depths]))
 
     async def describe(self, request: Request) -> Response:
         topic, group = request.topic(), group_of(request)
-        return Response(_to_response(topic, await self._broker.queue_depths.of(topic, group)))
+        return Response(queue_response(topic, await self._broker.queue_depths.of(topic, group)))
 
 
 def queue_routes(broker: "Broker") -> Routes:
@@ -81,7 +84,7 @@ def queue_routes(broker: "Broker") -> Routes:
     }
 
 
-def _to_response(topic: str, depth: "QueueDepth") -> QueueResponse:
+def queue_response(topic: str, depth: "QueueDepth") -> QueueResponse:
     return QueueResponse(
         group=depth.group,
         topic=topic,
@@ -94,6 +97,8 @@ def _to_response(topic: str, depth: "QueueDepth") -> QueueResponse:
         oldest_age=depth.oldest_age_ms / 1000,
         blocked_keys=[_blocked(key, waiting) for key, waiting in depth.blocked_keys],
         consumers=depth.consumers,
+        paused_since=None if depth.paused_since_ms is None else format_time(depth.paused_since_ms),
+        pause_reason=depth.pause_reason or None,
     )
 
 

@@ -1,0 +1,107 @@
+"""Who holds which message of a queue group until when, and which keys wait for what. Changes nothing."""
+
+from typing import NamedTuple
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.numbers import shown, whole_number
+from quiver.model.settlement import Receipt
+from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.service import Queues
+from quiver.queues.state.port import HeldRun
+from quiver.system.pace import paced
+from quiver.topics.catalogue import TopicCatalogue
+
+_BLOCKED_KEYS_SHOWN = 100
+
+
+class HeldMessage(NamedTuple):
+    partition: int
+    offset: int
+    key: bytes | None
+    """Only in groups ordered by key."""
+    consumer: str
+    attempt: int
+    first_delivered_ms: int
+    until_ms: int
+    """When the lease ends, by the wall clock."""
+    receipt: str
+
+
+class WaitingKey(NamedTuple):
+    key: bytes
+    partition: int
+    offset: int
+    """Of the message that the others wait for."""
+    waiting: int
+
+
+class LeaseCursor(NamedTuple):
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}:{self.offset}"
+
+
+class LeasePage(NamedTuple):
+    leases: list[HeldMessage]
+    """By partition and offset."""
+    blocked_keys: list[WaitingKey]
+    """Those with the most messages that wait, in all partitions."""
+    next: LeaseCursor | None
+    """None after the last page."""
+
+
+def parse_lease_cursor(text: str) -> LeaseCursor:
+    numbers = [whole_number(part) for part in text.split(":")]
+    match numbers:
+        case [int(partition), int(offset)]:
+            return LeaseCursor(partition, offset)
+    raise InvalidRequest(problem=f"cursor: {shown(text)} is not the `next` of a page of leases")
+
+
+class QueueLeases:
+    def __init__(self, queues: Queues, catalogue: TopicCatalogue) -> None:
+        self._queues = queues
+        self._catalogue = catalogue
+
+    async def page(self, topic: str, group: str, *, limit: int, after: LeaseCursor | None = None) -> LeasePage:
+        """About `limit` messages. GroupNotFound also when the group has never used the topic."""
+        found = self._catalogue.topic(topic)
+        group_id = self._queues.depths.check_use(group, found).id
+        at = after or LeaseCursor(0, 0)
+        leases: list[HeldMessage] = []
+        blocked: list[WaitingKey] = []
+        following: LeaseCursor | None = None
+        now_ms = self._queues.lease_clock.now_ms()
+        async for number, queue in paced(sorted(self._queues.partition_queues(found.id).items())):
+            state = queue.state(group_id)
+            if state is None:
+                continue
+            keys = state.blocked(now_ms, _BLOCKED_KEYS_SHOWN)
+            blocked += [WaitingKey(key, number, offset, waiting) for key, waiting, offset in keys]
+            if following is None and number >= at.partition:
+                room = limit - len(leases)
+                start = at.offset if number == at.partition else 0
+                runs, rest = state.held(start, room)
+                leases += [message for run in runs for message in _messages(topic, queue, group_id, run)]
+                following = None if rest is None else LeaseCursor(number, rest)
+        blocked.sort(key=lambda key: -key.waiting)
+        return LeasePage(leases, blocked[:_BLOCKED_KEYS_SHOWN], following)
+
+
+def _messages(topic: str, queue: PartitionQueue, group_id: int, run: HeldRun) -> list[HeldMessage]:
+    partition, until_ms = queue.place.partition, queue.shown_ms(run.deadline_ms) or 0
+    return [
+        HeldMessage(
+            partition,
+            offset,
+            run.key,
+            run.consumer,
+            run.attempt,
+            run.first_delivered_ms,
+            until_ms,
+            str(Receipt(topic, partition, offset, run.attempt, group_id, run.lease)),
+        )
+        for offset in range(run.start, run.end)
+    ]

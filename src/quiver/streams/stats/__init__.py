@@ -1,0 +1,1 @@
+"""What stream groups do, as numbers."""
