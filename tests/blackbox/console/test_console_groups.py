@@ -60,6 +60,25 @@ def test_a_queue_group_shows_who_holds_what(console: ConsolePage) -> None:
     expect(console.tab.locator("section", has_text="Blocked keys")).to_contain_text("one")
 
 
+def test_a_lease_is_released_and_the_group_paused(console: ConsolePage) -> None:
+    topic = console.topic("held", "1", "2")
+    receive(console, topic, "holders", consumer="holder-1", max_messages=1, visibility="10m")
+    console.open("groups/holders")
+    expect(console.tab.locator(".tile", has_text="Leased")).to_contain_text("1")
+    console.tab.get_by_label("Do something with 0:0").select_option("Release")
+    console.dialog.get_by_role("button", name="Release").click()
+    expect(console.tab.locator("main")).to_contain_text("Nobody holds a message")
+    console.button("Pause").click()
+    expect(console.dialog.locator(".preview")).to_contain_text("2 ready messages would wait")
+    console.dialog.get_by_role("button", name="Pause").click()
+    expect(console.tab.locator(".head")).to_contain_text("paused")
+    assert receive(console, topic, "holders", max_messages=1) == []
+    console.button("Resume").click()
+    console.dialog.get_by_role("button", name="Resume").click()
+    expect(console.button("Pause")).to_be_visible()
+    assert len(receive(console, topic, "holders", max_messages=2)) == 2
+
+
 def test_chosen_dead_letters_go_back(console: ConsolePage) -> None:
     topic = console.topic("dies", *map(str, range(5)))
     reject_all(console, topic, ["timeout", "timeout", "<b>bad</b>", "bad", "bad"])

@@ -59,7 +59,7 @@ export function leaseTable(topic, held) {
       { name: "Key", class: "key mono", cell: (row) => h("bdi", {}, oneLine(row, "key")) },
       { name: "Consumer", class: "grow mono", cell: (row) => row.consumer ?? "–" },
       { name: "Attempt", number: true, cell: (row) => row.attempt },
-      { name: "Since", cell: (row) => ago(row.leased_at) },
+      { name: "Since", cell: (row) => ago(row.leased_at ?? row.first_delivered) },
       { name: "Until", cell: (row) => ago(row.until) },
       { name: "", cell: (row) => (row.receipt_handle ? leaseActions(row) : "") },
     ],

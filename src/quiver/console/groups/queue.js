@@ -2,7 +2,7 @@
 
 import { at, get, has, send } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
-import { count, duration, plural } from "../lib/format.js";
+import { count, duration, plural, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl } from "../parts/command.js";
 import { confirmChange } from "../parts/dialog.js";
@@ -83,8 +83,13 @@ export async function queueGroup(view, details, remove) {
       ),
       tile("Oldest", duration(Math.round(found.oldest_age)), "not settled"),
     );
-    const isPaused = Boolean(found.paused ?? found.is_paused ?? held?.paused);
-    fill(state, isPaused ? pill("paused", "warn", found.pause_reason ?? "") : null);
+    const isPaused = Boolean(found.paused_since);
+    fill(
+      state,
+      isPaused
+        ? pill("paused", "warn", `since ${time(found.paused_since)}: ${found.pause_reason ?? "no reason given"}`)
+        : null,
+    );
     fill(
       paused,
       canPause
