@@ -29,6 +29,7 @@ KNOWN = {
     "version": "0",
     "folder": "lib",
     "file": "dom.js",
+    "trace": "0123456789abcdef0123456789abcdef",
     "job": "0123456789abcdef",
 }
 

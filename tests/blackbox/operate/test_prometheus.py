@@ -4,9 +4,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 import quiver
 from blackbox.operate.prometheus_process import PrometheusProcess
 from blackbox.processes.broker_process import BrokerProcess
+from blackbox.processes.strace_faults import inject
+from quiver.model.errors import PartitionOffline
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 
@@ -48,6 +52,19 @@ def test_prometheus_scrapes_the_broker_and_knows_every_expression(broker: Broker
                     prometheus.get("query", query=asked(expression))
             broker.kill()
             prometheus.wait_for('up{job="quiver"}', 0)
+
+
+def test_alerts_fire_when_a_sync_fails(broker: BrokerProcess, tmp_path: Path) -> None:
+    with quiver.connect(broker.address, timeout=1) as q:
+        q.topics.create("orders", partitions=1)
+        q.publish("orders", b"before")
+        with PrometheusProcess(configured(broker, tmp_path), tmp_path) as prometheus:
+            prometheus.wait_for("quiver_sync_failures_total", 0)
+            assert prometheus.value("ALERTS") is None
+            with inject(broker.pid, "error=EIO"), pytest.raises(PartitionOffline):
+                q.publish("orders", b"lost")
+            for alert in ("QuiverPartitionsOffline", "QuiverSyncFailed"):
+                prometheus.wait_for(f'ALERTS{{alertname="{alert}", alertstate="firing"}}', 1)
 
 
 def expressions(path: Path) -> list[str]:
