@@ -138,8 +138,9 @@ class LeaseIssuer:
             self._journal.put(group)
             raise
         self._note_delivered(group.counters, response)
-        self._delivery_times[lease % RECENT_LEASES] = lease, self._lease_clock.now_ms()
-        shown_ms = deadline_ms + self._clock.now_ms() - self._lease_clock.now_ms()
+        now_ms = self._lease_clock.now_ms()
+        self._delivery_times[lease % RECENT_LEASES] = lease, now_ms
+        shown_ms = deadline_ms + self._clock.now_ms() - now_ms
         return [
             DeliveredRun(
                 self._number,

@@ -66,7 +66,8 @@ class LeaseSettler:
         if request.action == ACK:
             lease, delivered_ms = self._delivery_times[request.lease_id % RECENT_LEASES]
             if lease == request.lease_id and not settlement.refused:
-                took, count = max(0, self._clock.now_ms() - delivered_ms) / 1000, size(runs)
+                took = max(0, self._clock.now_ms() - delivered_ms) / 1000
+                count = runs[0][1] - runs[0][0] if len(runs) == 1 else size(runs)
                 self._ack_seconds.counts[bisect_left(WAIT_SECONDS, took)] += count
                 self._ack_seconds.sum += took * count
         if request.is_repeat and settlement.refused:
