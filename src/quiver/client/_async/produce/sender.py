@@ -251,13 +251,8 @@ class AsyncSender:
             except QuiverError as error:
                 _logger.debug("producer for %s: %s", self._topic.name, error)
             self._is_asleep = True  # from here on the first message of a chunk wakes this task
-            wait, linger, before, count = (
-                self._wait_seconds(),
-                self._config.linger_seconds,
-                count,
-                self._unsettled.count,
-            )
-            is_busy, was_busy = was_busy, count not in (0, before)  # not while all wait for the broker to come back
+            wait, linger = self._wait_seconds(), self._config.linger_seconds
+            is_busy, was_busy, count = was_busy, self._unsettled.count not in (0, count), self._unsettled.count
             if is_busy and linger:
                 wait = linger if wait is None else min(wait, linger)
             if wait is not None and wait <= linger:
