@@ -86,3 +86,15 @@ def test_the_console_works_below_v1_too(console: ConsolePage) -> None:
 
 def test_make_run_prints_the_address(shared_broker: BrokerProcess) -> None:
     assert re.search(rf"^  console {re.escape(shared_broker.http)}/console$", shared_broker.log_text, re.MULTILINE)
+
+
+def test_numbers_are_written_as_people_read_them(console: ConsolePage) -> None:
+    console.open("topics")
+    shown = console.tab.evaluate("""async () => {
+        const script = document.querySelector("script[type=module]").src;
+        const { bytes, duration, short } = await import(script.replace("app.js", "lib/format.js"));
+        return [bytes(512000), bytes(1536), bytes(100), duration(0.1), duration(0.0125), duration(30), duration(3661),
+                short(100.4), short(2500000), short(12.5), short(20000)];
+    }""")
+    expected = "500 KiB|1.5 KiB|100 B|100 ms|12.5 ms|30 s|1 h 1 m|100|2.5 M|12.5|20 k"
+    assert shown == expected.split("|")

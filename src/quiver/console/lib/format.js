@@ -18,7 +18,10 @@ export function short(value) {
 
 /** @param {number} value */
 const fixed = (value) =>
-  value.toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2).replace(/\.?0+$/, "");
+  value
+    .toFixed(Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2)
+    .replace(/(\.\d*?)0+$/, "$1")
+    .replace(/\.$/, "");
 
 /** @param {number | null | undefined} value */
 export function bytes(value) {
