@@ -29,12 +29,25 @@ def test_the_producer_example(shared_broker: BrokerProcess, capsys: pytest.Captu
     assert capsys.readouterr().out.strip().isdigit()
 
 
+def test_the_search_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    [example] = [text for text in EXAMPLES if "q.search(" in text]
+    with quiver.connect(shared_broker.address) as q:
+        q.topics.create("orders", exist_ok=True)
+        q.publish("orders", {"total": 301}, key="c-12")
+        q.publish("orders", {"total": 300}, key="c-12")
+        exec(example, {"q": q})
+    found = capsys.readouterr().out
+    assert "{'total': 301}" in found
+    assert "{'total': 300}" not in found
+
+
 def test_the_stream_example(shared_broker: BrokerProcess, capsys: pytest.CaptureFixture[str]):
+    [example] = [text for text in EXAMPLES if "q.stream(" in text]
     with quiver.connect(shared_broker.address) as q:
         if "orders" not in q.topics.list():
             q.topics.create("orders")
         q.publish("orders", "first", partition=0)
-        exec(EXAMPLES[2], {"q": q})
+        exec(example, {"q": q})
         assert q.groups.describe("billing").state == "empty"
     assert capsys.readouterr().out.strip()
 
@@ -96,4 +109,4 @@ def test_the_waiting_example(shared_broker: BrokerProcess, capsys: pytest.Captur
 
 
 def test_no_example_goes_untested():
-    assert len(EXAMPLES) == 8
+    assert len(EXAMPLES) == 9

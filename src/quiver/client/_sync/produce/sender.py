@@ -243,7 +243,7 @@ class Sender:
     def _run(self) -> None:
         signal = self._signal
         assert signal is not None
-        was_busy = True
+        was_busy, count = True, 0
         while self.closed_by is None:
             signal.clear()
             try:
@@ -253,7 +253,7 @@ class Sender:
                 _logger.debug("producer for %s: %s", self._topic.name, error)
             self._is_asleep = True  # from here on the first message of a chunk wakes this task
             wait, linger = self._wait_seconds(), self._config.linger_seconds
-            is_busy, was_busy = was_busy, self._unsettled.count > 0
+            is_busy, was_busy, count = was_busy, self._unsettled.count not in (0, count), self._unsettled.count
             if is_busy and linger:
                 wait = linger if wait is None else min(wait, linger)
             if wait is not None and wait <= linger:
