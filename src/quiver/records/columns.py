@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
+from quiver.records.arrow_arrays import repeated_text
 from quiver.records.header import (
     COLUMN_DELIVER_AT,
     COLUMN_EXPIRES_AT,
@@ -83,10 +84,13 @@ def layout_for(bits: int) -> Layout:
     )
 
 
+_TRACEPARENT = repeated_text(TRACEPARENT, 1)[0]
+
+
 def has_sampled(headers: pa.MapArray) -> bool:
     """Whether a message with these headers is part of a trace that is recorded: its `traceparent` says so."""
     first, end = headers.offsets[0].as_py(), headers.offsets[-1].as_py()
-    places = pc.indices_nonzero(pc.equal(headers.keys.slice(first, end - first), TRACEPARENT))
+    places = pc.indices_nonzero(pc.equal(headers.keys.slice(first, end - first), _TRACEPARENT))
     values = headers.items.slice(first, end - first)
     parents = (parse_traceparent(values[place.as_py()].as_py()) for place in places)
     return any(parent is not None and parent.is_sampled for parent in parents)
