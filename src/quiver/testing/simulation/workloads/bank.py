@@ -1,6 +1,5 @@
 """Transactions over publishes, offsets and acks: all of it takes effect or nothing, and every request once."""
 
-import math
 import random
 from collections import Counter
 from collections.abc import Iterator
@@ -207,14 +206,24 @@ class BankWorkload:
                 yield Violation(f"{value} was never carried out", value)
 
     def _check_once(self, *what: str) -> Iterator[Violation]:
-        """What was committed with its offset or its ack is never read or delivered again."""
-        done: dict[str, float] = {}
+        """What was committed with its offset or its ack is never read or delivered again.
+
+        A delivery that was on its way when its lease ended may come after a later one was committed: its attempt says
+        that it is the earlier one.
+        """
+        done: dict[str, Event] = {}
         for event in self._history.of(*what):
             transfer = event.details["transfer"]
-            if event.began > done.get(transfer, math.inf):
+            before = done.get(transfer)
+            if before is not None and event.began > before.ended and _attempt(event) >= _attempt(before):
                 yield Violation(f"{transfer} came again after it was committed", transfer)
-            if event.outcome == "ok":
-                done[transfer] = min(event.ended, done.get(transfer, math.inf))
+            if event.outcome == "ok" and (before is None or event.ended < before.ended):
+                done[transfer] = event
+
+
+def _attempt(event: Event) -> int:
+    """0 for what is read from a stream."""
+    return int(event.details.get("attempt", 0))
 
 
 def _id_of(process: ClientProcess) -> str:
