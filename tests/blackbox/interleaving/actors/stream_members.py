@@ -32,7 +32,8 @@ class Member:
     def __init__(self, world: World, actor: str, group: Group, chance: random.Random) -> None:
         self._world, self._actor, self._group, self._chance = world, actor, group, chance
         self._membership = f"{actor}/{next(_memberships)}"
-        self._commits_by_hand = bool(group.copies_to) or (chance.random() < 0.5 and not world.quiet.is_set())
+        self._began_quietly = world.quiet.is_set()
+        self._commits_by_hand = bool(group.copies_to) or (chance.random() < 0.5 and not self._began_quietly)
         self._last: dict[int, int] = {}
 
     def read(self, q: Any) -> None:
@@ -49,7 +50,7 @@ class Member:
             on_lost=lambda parts: self._note("lost", parts),
         )
         # Who commits by hand leaves when the load ends, and comes again as one who commits everything.
-        ends = [self._world.stopping] if self._world.quiet.is_set() else [self._world.stopping, self._world.quiet]
+        ends = [self._world.stopping] if self._began_quietly else [self._world.stopping, self._world.quiet]
         with stream, self._world.ended_by(ends, stream.close):
             for message in stream:
                 self._last[message.partition] = message.offset
