@@ -132,7 +132,11 @@ class TopicAdmin:
         before = self._catalogue.topic(name)
         # New partitions are open before anybody can ask for them.
         await self._partitions.open_topic(self._catalogue.altered(name, settings))
-        topic = await self._catalogue.alter(name, settings)
+        try:
+            topic = await self._catalogue.alter(name, settings)
+        except BaseException:
+            await self._partitions.close_added(before)
+            raise
         await self._partitions.reconfigure(topic)
         await self._tell_changed(topic)
         return before, topic

@@ -49,6 +49,12 @@ class Partitions:
         opened = await bounded_gather(self._open, missing)
         self._by_topic[topic.id] = [*have, *opened]
 
+    async def close_added(self, topic: Topic) -> None:
+        """Closes the partitions that were opened for more than the topic has."""
+        have = self._by_topic.get(topic.id, [])
+        self._by_topic[topic.id], added = have[: topic.config.partitions], have[topic.config.partitions :]
+        await bounded_gather(_close, added)
+
     async def open_topics(self, topics: list[Topic]) -> None:
         """Opens every topic, at start-up."""
         places = ((topic, number) for topic in topics for number in range(topic.config.partitions))

@@ -1,11 +1,14 @@
 """Changes of topics: whoever depends on topics is told in order, and no topic stays half changed."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from quiver.model.errors import DiskFull, ShuttingDown, TopicNotFound
+from quiver.model.errors import DiskFull, PartitionNotFound, ShuttingDown, TopicNotFound
 from quiver.model.limits import Limits
+from quiver.model.message import NewMessage
 from quiver.model.topic import Topic, TopicConfig, TopicSize
 from quiver.storage.memory.storage import MemoryLog, MemoryStorage
 from quiver.storage.port import LogOptions
@@ -121,6 +124,25 @@ async def test_a_topic_that_cannot_grow_stays_as_it_was(bench: Bench) -> None:
     assert bench.catalogue.topic("t").config.partitions == len(bench.partitions.of(topic.id)) == 1
     bench.storage.broken = None
     assert await bench.admin.add_partitions("t", 3) == (1, 3)
+
+
+async def test_a_topic_whose_growth_cannot_be_recorded_stays_as_it_was(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await bench.admin.create("t", {"partitions": 1})
+
+    async def refuse(name: str, settings: Mapping[str, Any]) -> Topic:
+        raise DiskFull(problem="no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.catalogue, "alter", refuse)
+        with pytest.raises(DiskFull):
+            await bench.admin.add_partitions("t", 3)
+    assert len(bench.partitions.of(topic.id)) == 1
+    with pytest.raises(PartitionNotFound):
+        bench.partitions.get(topic.id, 2)
+    assert await bench.admin.add_partitions("t", 3) == (1, 3)
+    assert (await bench.partitions.get(topic.id, 2).append_message(NewMessage(value=b"x"))).base_offset == 0
 
 
 async def test_nobody_finds_a_topic_whose_partitions_are_not_open(bench: Bench) -> None:
