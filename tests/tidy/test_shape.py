@@ -21,9 +21,6 @@ from tidy.source_tree import (
 )
 
 MAX_MODULES = 15
-CROWDED = {
-    "tests/unit/records": "a module per module of quiver.records",
-}
 
 MAX_PARAMETERS = 6
 OPTIONS_OF_USERS = ("src/quiver/client/", "src/quiver/app/embedded.py", "src/quiver_spark/")
@@ -119,7 +116,7 @@ def _places(found: Iterable[tuple[str, str]], allowed: Iterable[str], instead: s
 def test_folders_are_small() -> None:
     files = python_files("src", "tests", "benchmarks", "scripts")
     counts = Counter(str(path.parent) for path in files if path.name not in ("__init__.py", "conftest.py"))
-    crowded = [f"{folder}: {n}" for folder, n in counts.items() if n > MAX_MODULES and folder not in CROWDED]
+    crowded = [f"{folder}: {n}" for folder, n in counts.items() if n > MAX_MODULES]
     assert not crowded, f"more than {MAX_MODULES} modules; make folders by what they are for: {crowded}"
 
 
