@@ -176,8 +176,10 @@ def test_another_thread_ends_a_wait(answers: Answers, broker: socket.socket) -> 
 def test_the_end_of_an_idle_connection_is_noticed(answers: Answers, broker: socket.socket) -> None:
     answers.reader.start()
     waiter = answers.ask(1)
+    waiting = _in_thread(lambda: answers.reader.wait(waiter, _SECONDS))
+    _until(lambda: answers.reader._is_left_to_callers)  # before the answer: otherwise the thread goes on receiving
     broker.send(b"\x01")
-    answers.reader.wait(waiter, _SECONDS)
+    waiting.join(_SECONDS)
     _until(lambda: not answers.reader._receiver)
     broker.close()
     assert answers.ended.wait(_SECONDS)

@@ -234,7 +234,8 @@ def test_a_request_waits_while_there_is_room(broker: FakeQueueBroker, q: Client)
     assert isinstance(first, Receive)
     assert isinstance(second, Receive)
     assert first.max_messages == 5
-    assert second.max_messages in (3, 4)  # before or after the first was handed out
+    # Before or after the first was handed out, or while the slice with both is: it counts neither here nor there.
+    assert second.max_messages in (3, 4, 5)
     assert (first.visibility_ms, first.priority, first.consumer, first.group) == (7000, 1, "me", "g")
     assert (first.start.kind, first.start.value) == ("offset", 3)
     assert first.wait_ms > 1000
