@@ -14,7 +14,7 @@ const WAYS = [
   ["time", "A time"],
   ["offset", "An offset"],
   ["shift", "By a number of messages"],
-  ["like", "To where another group is"],
+  ["like", "The positions of another group"],
 ];
 
 /** @param {string} group @param {string[]} topics */

@@ -14,6 +14,7 @@ const FIELDS = {
   consumer_group: "Group",
   status: "Status",
   min_duration: "At least (100ms)",
+  start: "Since (-1h, or a time)",
 };
 const STATUSES = ["completed", "error", "pending"];
 
