@@ -2,7 +2,7 @@
 
 The reader accepts no filters from Spark. Spark 4.3 would store the filtered partitions with the DataFrame and reuse
 them for the next query, and for other branches of the same one. So Spark filters every row itself. What need not be
-read for a query comes as a hint, see quiver_spark.source.hints.
+read for a query comes as a hint, see quiver_spark.source.narrow.hints.
 """
 
 from collections.abc import Iterator, Mapping

@@ -7,7 +7,7 @@ from quiver.model.errors import OffsetOutOfRange
 from quiver.model.position import LATEST, Position
 from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.source.data_loss import lost
-from quiver_spark.source.hints import NO_HINTS, ReadHints
+from quiver_spark.source.narrow.hints import NO_HINTS, ReadHints
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut
 

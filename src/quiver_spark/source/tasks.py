@@ -11,11 +11,11 @@ from pyspark.sql.types import StructType
 from quiver_spark.runtime.worker_modules import expect_to_be_cut_off, settle_modules
 from quiver_spark.source.columns import check_columns
 from quiver_spark.source.frames import read_slice
-from quiver_spark.source.hints import read_hints, whole_schema
-from quiver_spark.source.keys import read_keys
+from quiver_spark.source.narrow.hints import read_hints, whole_schema
+from quiver_spark.source.narrow.keys import read_keys
+from quiver_spark.source.narrow.summaries import SUMMARY_COLUMN, summaries
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, pack
-from quiver_spark.source.summaries import SUMMARY_COLUMN, summaries
 
 
 class SlicePartition(InputPartition):

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver_spark.source.catalogue import plan
-from quiver_spark.source.hints import Bounds, ReadHints
+from quiver_spark.source.narrow.hints import Bounds, ReadHints
 from quiver_spark.source.options import read_options
 from spark.topic_rows import Row, mixed_topic, new_topic, sdk_rows, sorted_rows, without
 

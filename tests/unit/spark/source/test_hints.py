@@ -5,7 +5,7 @@ from typing import Any
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from quiver_spark.source.hints import NO_HINTS, Bounds, ReadHints, read_hints, whole_schema
+from quiver_spark.source.narrow.hints import NO_HINTS, Bounds, ReadHints, read_hints, whole_schema
 from quiver_spark.source.slices import Slice
 
 SLICE = Slice("t", 1, 10, 30, 7, 2_000)
