@@ -3,9 +3,9 @@
 import argparse
 import os
 import sys
-import time
 from contextlib import closing
 
+from quiver.system.clock import SystemClock
 from quiver.testing.simulation.runner import run, run_many
 from quiver.testing.simulation.scenario import Report
 
@@ -44,7 +44,8 @@ def _options() -> argparse.Namespace:
 
 def _run_many(options: argparse.Namespace) -> int:
     seeds = range(options.first, options.first + options.seeds)
-    begun, passed, failed = time.monotonic(), 0, list[int]()
+    clock = SystemClock()
+    begun, passed, failed = clock.monotonic(), 0, list[int]()
     reports = run_many(seeds, options.seconds, twice=options.twice, processes=options.processes)
     with closing(reports):
         for report in reports:
@@ -56,8 +57,8 @@ def _run_many(options: argparse.Namespace) -> int:
             else:
                 passed += 1
                 if passed % _TOLD_EVERY == 0:
-                    _tell(f"{passed} of {len(seeds)} seeds pass ({time.monotonic() - begun:.0f} s)")
-    _tell(f"{passed} seeds of {options.seconds:g} virtual seconds pass, in {time.monotonic() - begun:.0f} s")
+                    _tell(f"{passed} of {len(seeds)} seeds pass ({clock.monotonic() - begun:.0f} s)")
+    _tell(f"{passed} seeds of {options.seconds:g} virtual seconds pass, in {clock.monotonic() - begun:.0f} s")
     if failed:
         _tell(f"{len(failed)} fail: {' '.join(map(str, sorted(failed)))}")
     return 1 if failed else 0
