@@ -8,6 +8,7 @@ from cronsim import CronSimError
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import LONGEST_CRON, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
+from quiver.model.schedule import Schedule
 from quiver.model.times import parse_duration_ms
 from quiver.schedules.cron import parse_cron
 
@@ -56,6 +57,15 @@ class Interval:
         """The anchor too, although nothing fires then: `due_time` returns nothing before the first that is due."""
         passed = (time_ms - self._anchor_ms) // self._interval_ms
         return self._anchor_ms + passed * self._interval_ms
+
+
+def coming_times(schedule: Schedule, next_ms: int | None, count: int) -> list[int]:
+    """When a schedule fires from its next time on; nothing while it is paused."""
+    times = [] if next_ms is None else [next_ms]
+    timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
+    while times and len(times) < count and (following := timetable.next_after(times[-1])) is not None:
+        times.append(following)
+    return times
 
 
 def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable:
