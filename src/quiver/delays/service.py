@@ -98,7 +98,7 @@ class Delays:
         """Those that are open, by topic id and partition."""
         return [(delays.place, delays.schedule) for delays in self._partitions.all()]
 
-    # looking and cancelling
+    # looking, cancelling, rescheduling
 
     @property
     def tasks(self) -> Sequence[SupervisedTask | PeriodicTask]:
@@ -163,6 +163,12 @@ class Delays:
         """Cancels messages; returns those that will never be delivered. The others had left, or never existed."""
         delays = self._find(topic_name, partition)
         return set() if delays is None else await delays.cancel(ids)
+
+    async def reschedule(self, topic_name: str, partition: int, ids: Sequence[int], deliver_at_ms: int) -> set[int]:
+        """Makes messages due at another time; returns those that will be delivered then. The others had left, or
+        never existed."""
+        delays = self._find(topic_name, partition)
+        return set() if delays is None else await delays.reschedule(ids, deliver_at_ms)
 
     async def stats(self) -> DelayStats:
         pending = scheduled = delivered = cancelled = expired = lost = delay_ms = 0

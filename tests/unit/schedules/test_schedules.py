@@ -229,6 +229,14 @@ class TestMissed:
         clock.at_ms = NOON_MS + HOUR_MS
         assert len(await settled(broker, 1)) == 1
 
+    async def test_one_that_was_added_by_a_clock_that_was_ahead(self, host: Host, clock: ClockInHand) -> None:
+        clock.at_ms = NOON_MS + HOUR_MS
+        broker = await begin(host, hourly(cron="@every 10s"))
+        clock.at_ms = NOON_MS
+        for paused in (True, False):
+            state = await broker.schedules.alter("s", ScheduleChanges(is_paused=paused))
+        assert state.next_ms == NOON_MS + 10_000
+
     async def test_a_pause_misses_nothing(self, host: Host, clock: ClockInHand) -> None:
         broker = await begin(host, hourly())
         assert (await broker.schedules.alter("s", ScheduleChanges(is_paused=True))).next_ms is None

@@ -156,7 +156,8 @@ class LeaseSettler:
         if group is None:
             raise LeaseLost(message=self._journal.name)
         self._journal.put(group)
-        settlement = group.state.ack(lease, sorted(runs))
+        runs = sorted(runs)
+        settlement = group.state.ack(lease, runs)
         events, group.state.events = group.state.events, []
         if settlement.refused:
             group.state.take_back(settlement.undo)
@@ -170,7 +171,7 @@ class LeaseSettler:
 
         if events:
             self._journal.hold()
-        token = group.pending_acks.add_undecided(min(runs)[0]) if runs else 0
+        token = group.pending_acks.add_undecided(runs) if runs else 0
         return PreparedAcks(group, events, take_back, token)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
