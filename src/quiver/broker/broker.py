@@ -170,7 +170,7 @@ class Broker:
                 TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
-                TraceNumbers(self._trace_collector),
+                TraceNumbers(self._trace_collector.stats),
                 storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
