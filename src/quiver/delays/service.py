@@ -210,7 +210,6 @@ class Delays:
         for delays in self._partitions.of(topic.id):
             self._deleted_lateness.add(delays.moves.lateness.seconds)
             delays.moves.lateness = Lateness()
-        """Ends all work on a topic, whose files are about to be removed."""
         await self._partitions.remove_topic(topic.id)
 
     # inner

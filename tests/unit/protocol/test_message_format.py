@@ -38,8 +38,9 @@ REQUESTS: list[tuple[m.Message, str]] = [
     (m.Produce(7, 2, 0), "9502070200ff"),
     (
         m.Fetch([m.FetchPart(7, 0, 1000, 65536)], 500, 1, 1 << 20),
-        "96039194 0700cd03e8ce00010000 cd01f401ce00100000c3",
+        "97039194 0700cd03e8ce00010000 cd01f401ce00100000c3c2",
     ),
+    (m.Fetch([], 0, 1, 8, False, True), "970390000108c2c3"),
     (m.ListOffsets([m.OffsetPart(7, 1, EARLIEST)]), "93049193070192a86561726c6965737400c3"),
     (m.ListOffsets([m.OffsetPart(7, 1, Position("time", 9))]), "93049193070192a474696d6509c3"),
     (m.InitProducer(), "9305ffff"),
@@ -61,7 +62,7 @@ RESPONSES: list[tuple[m.Message, str]] = [
     (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),
     (
         m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"), 9)], 8),
-        "9368919b070058010202 0491920506 9464a178a179c209c0 08",
+        "9368919c070058010202 0491920506 9464a178a179c209c0c2 08",
     ),
     (m.Offsets([m.FoundOffset(4), m.FoundOffset(-1, m.Failure("x", "y"))]), "9269929204c092ff9464a178a179c2"),
     (m.ProducerIdentity(9, 0), "936a0900"),

@@ -199,12 +199,16 @@ class LeaseSettler:
             if (next_ms, counts) == before:
                 return  # the state can do nothing more about it
             before = (next_ms, counts)
-            died = self._journal.move_to_dlq(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
+            dead = state.expire(now_ms, settings, may_die=not group.in_offset_order)
+            died = self._journal.move_to_dlq(group, dead)
             group.counters.expired_leases += counts.leased - state.counts().leased
             if died or state.events:
                 self._journal.put(group, died)
-                self._journal.carry(moves_of(died))
-                await self._journal.written()
+                if dead:
+                    group.pending_acks.add_unsynced(min(each.start for each in dead), self._journal.changes)
+                self._journal.carry(moves := moves_of(died))
+                is_waited_for = bool(moves) or not dead  # those that carry the moves out wait for the disk
+                await (self._journal.written() if is_waited_for else self._journal.durable())
             await asyncio.sleep(0)
 
 
