@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
 from quiver_spark.jobs import archive
-from quiver_spark.lake.table import open_lake
+from quiver_spark.lake.opening import open_lake
 from spark.lake_rows import lake_files, lake_rows, parquet_paths
 from spark.topic_rows import new_topic, sdk_rows
 
