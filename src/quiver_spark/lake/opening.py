@@ -11,7 +11,7 @@ from quiver_spark.lake.schema import LAKE_SCHEMA, OLDEST_SCHEMA
 from quiver_spark.lake.storage.place import LakePlace, lake_place
 from quiver_spark.lake.storage.store import Store, open_store
 from quiver_spark.lake.table import Lake
-from quiver_spark.lake.tables.delta import check_installed, create_delta, has_delta_table, open_delta
+from quiver_spark.lake.tables.delta import check_installed, create_delta, open_delta
 from quiver_spark.lake.tables.table_format import LakeTable
 
 FORMATS = ("delta", "iceberg")
@@ -77,7 +77,7 @@ def open_lake(path: str | Path | LakePlace, *, create: bool = False, settings: L
 def _existing(place: LakePlace, store: Store) -> LakeTable | None:
     content = _described(place, store)
     if content is None:
-        return open_delta(place) if has_delta_table(place) else None
+        return open_delta(place)
     try:
         described = msgspec.json.decode(content, type=_Description)
     except msgspec.MsgspecError as error:

@@ -90,18 +90,16 @@ class DeltaLakeTable:
             )
 
 
-def has_delta_table(place: LakePlace) -> bool:
+def open_delta(place: LakePlace) -> DeltaLakeTable | None:
+    """None if there is no Delta table."""
     from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
 
     with delta_failures(place):
-        return DeltaTable.is_deltatable(place.uri, storage_options(place))
-
-
-def open_delta(place: LakePlace) -> DeltaLakeTable:
-    from deltalake import DeltaTable
-
-    with delta_failures(place):
-        return DeltaLakeTable(place, DeltaTable(place.uri, storage_options=storage_options(place)))
+        try:
+            return DeltaLakeTable(place, DeltaTable(place.uri, storage_options=storage_options(place)))
+        except TableNotFoundError:
+            return None
 
 
 def create_delta(place: LakePlace, schema: pa.Schema, columns: Sequence[str]) -> None:
