@@ -8,7 +8,7 @@ import pytest
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
-from quiver.model.errors import CorruptData, InvalidRequest
+from quiver.model.errors import InvalidRequest, QuiverError
 from quiver_spark.jobs import archive, optimize
 from quiver_spark.lake.opening import lake_settings, open_lake
 from quiver_spark.lake.reading import lake_frame
@@ -44,7 +44,7 @@ def test_the_examples(spark: "SparkSession", spark_broker: BrokerProcess, tmp_pa
     uri = f"sqlite:///{tmp_path}/iceberg/_quiver/catalog.sqlite"
     table = load_catalog("quiver", type="sql", uri=uri).load_table("quiver.messages")
     assert pl.scan_iceberg(table).select(pl.len()).collect().item() == 60
-    assert table.scan().to_duckdb("lake").sql("select count(*) from lake").fetchone() == (60,)
+    assert table.scan().to_duckdb("lake").sql("select count(*) from lake").fetchall() == [(60,)]
 
 
 def test_columns_for_values_that_were_archived_before(
@@ -60,7 +60,7 @@ def test_columns_for_values_that_were_archived_before(
                             settings=lake_settings(kind))  # fmt: skip
         ddl = "id BIGINT, `in` STRUCT<tags: ARRAY<STRING>>"
         done = optimize.run(spark, lake, topics=[topic], schema=ddl, sort_by=["id"])
-        assert (done.files, done.details["files_replaced"]) == (1, 3 if kind == "delta" else 1)
+        assert (done.files, done.details["files_replaced"]) == (1, 3)
         frame = lake_frame(spark, open_lake(lake))
         assert spark_rows(frame) == sdk_rows(spark_broker, topic)
         found = [(row.id, row["in"].tags) for row in frame.select("id", "in").collect()]
@@ -93,5 +93,5 @@ def test_files_that_are_damaged_foreign_or_lost(
     assert optimize.run(spark, lake).details["files_replaced"] == 2
     last = sorted((lake / "_delta_log").glob("*.json"))[-1]
     last.write_text("no JSON")
-    with pytest.raises(CorruptData, match=f"the Delta log of the lake in {lake} cannot be read"):
+    with pytest.raises(QuiverError, match=f"the lake in {lake} cannot be used: .*Json"):
         open_lake(lake)

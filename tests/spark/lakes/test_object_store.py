@@ -83,9 +83,9 @@ def test_every_job_works_there(
     assert vacuum.run(lake, older_than="0s").files >= 4
     there = {path for _, path in ((0, info.path) for info in server.files.get_file_info(_all(lake)))}
     assert len([path for path in there if path.endswith(".parquet")]) == 2
-    replay.run(spark, {"topic": topic}, again, lake=lake, to_bootstrap=spark_broker.address, run_id="r")
+    replay.run(spark, {"topic": topic}, again, lake=lake, to_bootstrap=spark_broker.address, run_id=topic)
     assert [row.value for row in sdk_rows(spark_broker, again)] == [row.value for row in expected]
-    replay.run(spark, {"topic": topic}, again, lake=lake, to_bootstrap=spark_broker.address, run_id="r")
+    replay.run(spark, {"topic": topic}, again, lake=lake, to_bootstrap=spark_broker.address, run_id=topic)
     assert len(sdk_rows(spark_broker, again)) == 60, "its plan is in the lake: nothing is written twice"
 
 

@@ -138,11 +138,16 @@ def delta_failures(place: LakePlace) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise QuiverError(f"the lake in {place} refused a commit: {error}") from None
+        raise QuiverError(f"the lake in {place} refused a commit: {_first_line(error)}") from None
     except DeltaProtocolError as error:
-        raise CorruptData(f"the Delta log of the lake in {place} cannot be read: {error}") from None
+        raise CorruptData(f"the Delta log of the lake in {place} cannot be read: {_first_line(error)}") from None
     except (DeltaError, OSError) as error:
-        raise QuiverError(f"the lake in {place} cannot be used: {error}") from None
+        raise QuiverError(f"the lake in {place} cannot be used: {_first_line(error)}") from None
+
+
+def _first_line(error: Exception) -> str:
+    """Errors of Rust have a trace after it."""
+    return str(error).strip().partition("\n")[0]
 
 
 def check_installed() -> None:
