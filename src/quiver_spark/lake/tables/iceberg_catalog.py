@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.utils.config import Config
 
 from quiver.model.errors import InvalidRequest
 from quiver_spark.lake.storage.place import LakePlace
@@ -44,7 +45,8 @@ def iceberg_catalog(place: LakePlace, name: str | None) -> Catalog:
 
 def _configured(name: str, properties: dict[str, Any]) -> Catalog:
     try:
-        return load_catalog(name, **properties)
+        known = Config().get_catalog_config(name) or {}  # load_catalog itself knows what was there at its import
+        return load_catalog(name, **{**known, **properties})
     except Exception as error:
         reason = str(error).strip().partition("\n")[0]
         raise InvalidRequest(
