@@ -3,6 +3,8 @@
 import contextlib
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -216,6 +218,28 @@ def test_files_of_a_broker_on_the_same_machine(spark_broker: BrokerProcess) -> N
         publish(spark_broker, name, 100)
         assert len(read_rows(topic=name, bootstrap=spark_broker.address, localFiles="true")) == 100
     assert _bytes_sent(spark_broker, plain) == 0 < _bytes_sent(spark_broker, in_memory)
+
+
+def test_tasks_do_not_import_pandas(spark_broker: BrokerProcess) -> None:
+    """It takes a second in each of Spark's Python processes."""
+    topic = new_topic(spark_broker)
+    publish(spark_broker, topic, 100)
+    program = f"""
+import sys
+from quiver_spark.source.catalogue import plan
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.narrow.keys import read_keys
+from quiver_spark.source.narrow.summaries import summaries
+from quiver_spark.source.options import read_options
+options = read_options({{"topic": "{topic}", "bootstrap": "{spark_broker.address}"}}, now_ms=0)
+for slice_ in plan(options, cores=2):
+    assert list(read_slice(slice_, options))
+    assert list(read_keys(slice_, options, ("topic", "value"), frozenset(b"k%d" % n for n in range(7))))
+    assert list(summaries(slice_, options, ("topic", "priority", "offset")))
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("False\n", "")
 
 
 def test_files_that_another_broker_uses_are_not_read(spark_broker: BrokerProcess) -> None:
