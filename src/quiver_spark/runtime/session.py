@@ -25,6 +25,8 @@ _QUERY_SETTINGS = {
 }
 _VERSION = re.compile(r'version "(\d+)')
 _SECONDS = 20
+_LOCAL = "local[*,4]"
+"""All cores; a task that fails is tried again, four times in total, as on a cluster."""
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit, which has chosen a master already."""
 
@@ -47,7 +49,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     if running is not None:
         return _adopted(running, given)
     given = {**_submitted(), **given}
-    master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
+    master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or _LOCAL
     settings = {**_settings(master), **given, "spark.master": master}
     _choose_python(settings)
     builder = SparkSession.builder.appName(app_name)
