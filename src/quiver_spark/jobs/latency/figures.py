@@ -104,7 +104,10 @@ def report(rows: Iterable[HistogramRow], names: Mapping[int, str], interval_ms: 
             gathered.histograms[NAMES[row.measure]].add(row.bucket, row.count, row.highest)
     return Report(
         [gathered.cell(topic, group, None) for (topic, group), gathered in sorted(totals.items())],
-        [gathered.cell(*place, number * interval_ms) for (*place, number), gathered in sorted(intervals.items())],
+        [
+            gathered.cell(topic, group, number * interval_ms)
+            for (topic, group, number), gathered in sorted(intervals.items())
+        ],
         interval_ms,
     )
 

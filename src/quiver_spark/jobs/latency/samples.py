@@ -78,7 +78,8 @@ class Window(NamedTuple):
 
 
 class Samples:
-    """Takes facts, and makes histograms of them by group, interval, measure and bucket. The interval is that of the fact.
+    """Takes facts, and makes histograms of them by group, interval, measure and bucket, each in its own
+    interval.
 
     `stored` gives the frames with the offsets from one to another; it is asked when there are many facts, and last.
     """

@@ -171,7 +171,7 @@ def _follow(query: "StreamingQuery", show_progress: bool | None) -> list[Any]:
                 if batch["batchId"] not in seen and batch["numInputRows"]:
                     seen[batch["batchId"]] = batch
                     if is_shown:
-                        print(batch_line(batch), file=sys.stderr, flush=True)
+                        sys.stderr.write(f"{batch_line(batch)}\n")
         if stopping.is_set():
             query.stop()
         query.awaitTermination()
