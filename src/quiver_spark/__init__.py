@@ -7,12 +7,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from quiver_spark.expectations import Expectations
+from quiver_spark.progress.reported_offset import lag
 from quiver_spark.runtime.session import register, session
 
 if TYPE_CHECKING:
     from quiver_spark.source.data_source import QuiverSource
 
-__all__ = ["Expectations", "QuiverSource", "register", "session"]
+__all__ = ["Expectations", "QuiverSource", "lag", "register", "session"]
 
 
 def __getattr__(name: str) -> Any:

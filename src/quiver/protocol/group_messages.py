@@ -46,6 +46,8 @@ class CommitOffsets(Message, tag=23, frozen=True):
     """None for tools; the group must be empty then."""
     offsets: list[CommitPart]
     generation: int | None = None
+    creates: bool = False
+    """Without a member: whether a group that does not exist is created."""
 
 
 class ListGroups(Message, tag=24, frozen=True):

@@ -156,7 +156,8 @@ class Log(Protocol):
         """From the frame that holds `offset`, or the first one after it; None when there is none yet.
 
         Never reads at or beyond end_offset (default: readable_offset), which must be a frame boundary. Raises
-        OffsetOutOfRange below start_offset or above end_offset, CorruptData where the stored bytes are damaged.
+        OffsetOutOfRange below start_offset or above end_offset, CorruptData where the stored bytes are damaged, and
+        Overloaded where they cannot be read now.
         """
         ...
 

@@ -46,7 +46,7 @@ class Members:
         self.connections = MemberConnections()
         self._signals: dict[int, ChangeSignal] = {}
         self._pending: dict[int, Membership] = {}
-        """Memberships that are being written, by group id."""
+        """Memberships that are being written, by group id. Heartbeats and broken connections change these too."""
         self._deadlines: Deadlines[int] = Deadlines()
         self._first_version = 0
         journal.subscribe(self._applied)
@@ -102,7 +102,7 @@ class Members:
         """A heartbeat, with the partitions that the member has given up."""
         self._journal.check_open()
         group_id = self._groups.group(name).id
-        self._journal.group(name).membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
+        self._heard(name, member_id, generation, is_busy=is_busy)
         if revoked:
             async with self._groups.locks.hold(name):
                 draft = self._draft(name)
@@ -118,8 +118,15 @@ class Members:
         if signal.version == view.version and wait_ms > 0:
             session_ms = membership.member(view.member_id).subscription.session_ms
             await signal.wait(min(wait_ms, session_ms // 3) / 1000)
-            self._journal.group(name).membership.heartbeat(view.member_id, None, self._now_ms())
+            self._heard(name, view.member_id)
         return self.view(name, view.member_id)
+
+    def _heard(self, name: str, member_id: str, generation: int | None = None, *, is_busy: bool = False) -> None:
+        current, *pending = self.memberships(name)
+        current.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
+        for membership in pending:
+            if member_id in membership.members:
+                membership.heartbeat(member_id, None, self._now_ms(), is_busy=is_busy)
 
     async def leave(self, name: str, member_id: str) -> None:
         async with self._groups.locks.hold(name):
@@ -225,6 +232,9 @@ class Members:
 
     def _applied(self, event: Event) -> None:
         if isinstance(event, MembershipChanged):
+            draft = self._pending.get(event.group_id)
+            if draft is not None:  # the event was encoded before it was written
+                event.membership.continue_sessions(draft)
             self._note_deadline(event.group_id)
 
     def _note_deadline(self, group_id: int) -> None:

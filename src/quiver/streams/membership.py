@@ -159,6 +159,12 @@ class Membership(msgspec.Struct, kw_only=True):
         if member is not None:
             member.disconnected_at_ms = now_ms
 
+    def continue_sessions(self, draft: "Membership") -> None:
+        """The same membership as it was while it was written: members were heard of meanwhile."""
+        for member in self.members.values():
+            if (same := draft.members.get(member.id)) is not None:
+                member.continue_session(same)
+
     def revoked(self, member_id: str, partitions: set[TopicPartition], now_ms: int) -> bool:
         """The member has given these up. Returns whether anything changed."""
         member = self.member(member_id)

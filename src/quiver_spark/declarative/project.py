@@ -8,7 +8,7 @@ from typing import Any
 from quiver.model.dead_letter import dead_letter_topic
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
-from quiver_spark.source.options import DEFAULT_BOOTSTRAP
+from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
 
 _SUFFIX = ".txt"
 """What a file of the template has after its name."""

@@ -10,8 +10,8 @@ import yaml
 
 import quiver
 from quiver.model.errors import InvalidRequest
+from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
 from quiver_spark.runtime.session import java_home
-from quiver_spark.source.options import DEFAULT_BOOTSTRAP
 
 SPEC = "spark-pipeline.yml"
 TOPICS = "spark.quiver.topics."

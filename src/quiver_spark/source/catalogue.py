@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from quiver.model.errors import OffsetOutOfRange
+from quiver.model.errors import InvalidRequest, OffsetOutOfRange
 from quiver.model.position import LATEST, Position
+from quiver.model.times import format_time
 from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.options import ReadOptions
@@ -89,7 +90,7 @@ def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
     try:
         topics = chosen_extents(catalogue, options)
         ranges = [slice_ for topic in topics for slice_ in _ranges(catalogue, topic, options)]
-        slices = cut(ranges, cores=cores, min_slices=options.min_partitions)
+        slices = cut(ranges, cores=cores, min_slices=options.min_partitions, max_rows=options.max_rows_per_partition)
         return [catalogue.completed(slice_) for slice_ in slices]
     finally:
         catalogue.close()
@@ -110,12 +111,26 @@ def resolve(catalogue: Catalogue, topic: TopicExtent, positions: Mapping[int, Po
     return found | (catalogue.find(topic, times) if times else {})
 
 
+def start_offsets(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> dict[int, int]:
+    """Where a read begins in each partition that it takes. Raises InvalidRequest if nothing came since a start time
+    and the options want to know."""
+    numbers = [number for number in range(len(topic.earliest)) if options.reads(topic.name, number)]
+    positions = {number: options.start.at(topic.name, number) for number in numbers}
+    found = resolve(catalogue, topic, positions)
+    for number, position in positions.items() if options.fails_after_last else ():
+        if position.kind == "time" and found[number] >= topic.latest[number]:
+            raise InvalidRequest(
+                problem=f"{topic.name}-{number} has no message since {format_time(position.value)}; with"
+                " startTimeStrategy set to latest it is read from its end"
+            )
+    return found
+
+
 def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> list[Slice]:
-    name, numbers = topic.name, range(len(topic.earliest))
-    starts = resolve(catalogue, topic, {n: options.start.at(name, n) for n in numbers})
-    ends = resolve(catalogue, topic, {n: options.end.at(name, n) if options.end else LATEST for n in numbers})
+    name, starts = topic.name, start_offsets(catalogue, topic, options)
+    ends = resolve(catalogue, topic, {n: options.end.at(name, n) if options.end else LATEST for n in starts})
     return [
-        bounded(Slice(name, n, starts[n], ends[n], topic.id), topic, fails=options.fail_on_data_loss) for n in numbers
+        bounded(Slice(name, n, starts[n], ends[n], topic.id), topic, fails=options.fail_on_data_loss) for n in starts
     ]
 
 

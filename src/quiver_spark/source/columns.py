@@ -43,6 +43,12 @@ SPARK_TYPES = {
 }
 SPARK_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items())
 
+
+def spark_schema(*, with_headers: bool = True) -> str:
+    """The columns of a read that names none."""
+    return ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items() if with_headers or name != "headers")
+
+
 _Integers = npt.NDArray[np.int64]
 _BODY_COLUMNS = frozenset(("key", "value", "headers"))
 _STORED: dict[str, Column] = {"key": KEY, "value": VALUE, "headers": HEADERS}

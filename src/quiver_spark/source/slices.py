@@ -39,20 +39,22 @@ class Slice(NamedTuple):
         return f"{named} of {self.topic}-{self.partition}"
 
 
-def cut(slices: Iterable[Slice], *, cores: int, min_slices: int | None = None) -> list[Slice]:
+def cut(
+    slices: Iterable[Slice], *, cores: int, min_slices: int | None = None, max_rows: int | None = None
+) -> list[Slice]:
     """The same offsets in slices that keep `cores` busy, or in at least `min_slices` if there are so many offsets.
 
-    Each slice is cut into equal parts, as many as its bytes ask for; empty ones are left out.
+    Each slice is cut into equal parts, as many as its bytes and `max_rows` ask for; empty ones are left out.
     """
     whole = [each for each in slices if each.offsets]
+    share: float = math.inf
     if min_slices is None:
         most = _most_bytes(sum(_weight(each) for each in whole), cores)
-        return [part for each in whole for part in _parts(each, math.ceil(_weight(each) / most))]
-    share = sum(each.offsets for each in whole) / min_slices
+    else:
+        share, most = sum(each.offsets for each in whole) / min_slices, SLICE_BYTES
+    share = min(share, max_rows or math.inf)
     return [
-        part
-        for each in whole
-        for part in _parts(each, math.ceil(max(each.offsets / share, _weight(each) / SLICE_BYTES)))
+        part for each in whole for part in _parts(each, math.ceil(max(each.offsets / share, _weight(each) / most)))
     ]
 
 

@@ -24,8 +24,8 @@ class SlicePartition(InputPartition):
 
 
 def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
-    """One task per group of slices; with `minPartitions`, one per slice."""
-    if options.min_partitions is not None:
+    """One task per group of slices; one per slice if the options say how many tasks there are, or how large."""
+    if options.min_partitions is not None or options.max_rows_per_partition is not None:
         return [SlicePartition((slice_,)) for slice_ in slices]
     return [SlicePartition(group) for group in pack(slices, cores=cores(options))]
 

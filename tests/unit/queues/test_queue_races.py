@@ -1,8 +1,13 @@
-"""Messages that come just while the log is searched are not passed over."""
+"""Messages that come just while the log is searched, settlements that fail just while a snapshot is taken."""
 
+import asyncio
 from typing import Any
 
+from quiver.model.errors import DiskFull
 from quiver.model.priority import Priority
+from quiver.model.settlement import REJECT
+from quiver.testing.held_storage import HeldStorage
+from quiver.topics.partitions import partition_log_id
 from unit.queues.queue_broker import QueueBroker, values
 
 LARGE = bytes(900_000)
@@ -48,3 +53,29 @@ async def test_levels_that_are_empty_do_not_hold_back_a_group_that_begins_after_
     await queue.publish("jobs", b"urgent", priority=0)
     assert values(await queue.receive("jobs")) == [b"urgent"]
     await queue.broker.stop()
+
+
+async def test_a_settlement_that_is_undone_is_in_no_snapshot() -> None:
+    storage = HeldStorage()
+    queue = QueueBroker(storage)
+    await queue.start()
+    await queue.broker.create_topic("jobs", {"partitions": 1})
+    await queue.publish("jobs", b"a")
+    received = await queue.receive("jobs")
+    partition_queue = await queue.broker.queues.partition_queue(queue.broker.topic("jobs"), 0)
+    hold = storage.hold(partition_log_id(queue.broker.topic("jobs").id, 0) + "-delivery", "append")
+    rejecting = asyncio.ensure_future(queue.settle(received, REJECT))
+    await hold.reached()
+    saving = asyncio.ensure_future(partition_queue.journal.snapshot())
+    for _ in range(10):  # as far as it comes by itself
+        await asyncio.sleep(0)
+    hold.release(DiskFull(problem="no space left"))
+    [settlement] = await rejecting
+    assert isinstance(settlement.refused[0].error, DiskFull)
+    await asyncio.gather(saving, return_exceptions=True)
+    after_a_kill = QueueBroker(storage.as_after_a_kill())
+    await queue.broker.stop()
+    await after_a_kill.start()
+    await after_a_kill.wait(60_000)
+    assert values(await after_a_kill.receive("jobs")) == [b"a"]
+    await after_a_kill.broker.stop()

@@ -26,6 +26,9 @@ class _Jobs(LazyGroup):
         "profile": Subcommand("quiver_spark.jobs.profile.command", "Show the columns, types and sizes of a topic."),
         "diff": Subcommand("quiver_spark.jobs.diff.command", "Compare two topics, or a topic with a lake."),
         "lineage": Subcommand("quiver_spark.jobs.lineage.command", "Show which topics messages came from."),
+        "ingest": Subcommand(
+            "quiver_spark.jobs.ingest.command", "Write files or a table into a topic, each row once."
+        ),
         "init": Subcommand("quiver_spark.declarative.init_command", "Write the project of a declarative pipeline."),
         "run": Subcommand("quiver_spark.declarative.run_command", "Run a declarative pipeline."),
         "package": Subcommand("quiver_spark.jobs.package_command", "Write the zip that a Spark cluster needs."),

@@ -23,9 +23,10 @@ from quiver_spark.jobs.replay.transforms import messages, ordered
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
 from quiver_spark.lake.table import open_lake
 from quiver_spark.lineage import with_lineage
+from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
-from quiver_spark.source.options import DEFAULT_BOOTSTRAP, ReadOptions
+from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from quiver_spark.jobs.sql.tables import Fields, as_tables, check_names, fields_
 from quiver_spark.jobs.sql.transforms import as_messages, with_fields
 from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.jobs.terminal import bar_lines
+from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
-from quiver_spark.source.options import DEFAULT_BOOTSTRAP, ReadOptions, read_options
+from quiver_spark.source.options import ReadOptions, read_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

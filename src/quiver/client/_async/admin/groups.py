@@ -1,14 +1,18 @@
 """Administration of groups: list, describe, reset, alter and delete them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._async.read.offsets import next_offsets
 from quiver.client.admin.settings import GroupSettings, sent_settings
 from quiver.model.errors import InvalidRequest
+from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.protocol.group_messages import (
     AlterGroup,
+    CommitOffsets,
+    CommitPart,
     DeleteGroup,
     DescribeGroup,
     GroupDescription,
@@ -50,6 +54,16 @@ class AsyncGroups:
         if not isinstance(answer, GroupReset):
             raise unexpected(answer)
         return answer.partitions
+
+    async def commit(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """Sets the next offsets of a group without members, by topic and partition; a new group is created.
+
+        For programs that keep their position elsewhere and want their lag shown. Raises GroupNotEmpty.
+        """
+        found = await next_offsets(self._broker, offsets)
+        parts = [CommitPart(*place, offset) for place, offset in found.items()]
+        if parts:
+            await self._broker.call(CommitOffsets(check_name(group, "group"), None, parts, creates=True))
 
     async def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,

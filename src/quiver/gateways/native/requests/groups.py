@@ -92,6 +92,7 @@ async def _commit(broker: Broker, request: CommitOffsets) -> Message:
         {TopicPartition(part.topic_id, part.partition): (part.offset, part.metadata) for part in request.offsets},
         member_id=request.member_id,
         generation=request.generation,
+        creates=request.creates,
     )
     return Done()
 

@@ -34,12 +34,13 @@ ByPartition = Annotated[dict[str | int, _NextOffset], Meta(description='Such as 
 
 
 class CommitRequest(msgspec.Struct, kw_only=True):
-    """Without member_id, which is for tools, the group must have no members."""
+    """Without member_id, which is for tools, the group must have no members; `create` makes one that is missing."""
 
     member_id: str | None = None
     generation: Annotated[int | None, note("If given, it must be the group's.", minimum=0)] = None
     offsets: Annotated[dict[str, ByPartition] | None, needed()] = None
     metadata: Annotated[str, Meta(max_length=4096)] | None = None
+    create: bool | None = None
 
 
 class GroupOffsetsQuery(msgspec.Struct, kw_only=True):
@@ -94,6 +95,7 @@ class GroupOffsetRoutes:
             member_id=wanted.member_id,
             generation=wanted.generation,
             metadata=wanted.metadata or "",
+            creates=bool(wanted.create),
         )
         return Response(DoneResponse())
 
