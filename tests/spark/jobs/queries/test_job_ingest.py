@@ -60,13 +60,13 @@ def test_files_of_all_kinds_once(
 
 def test_a_table_once(spark: "SparkSession", spark_broker: BrokerProcess, tmp_path: Path) -> None:
     topic, url = f"{new_topic(spark_broker)}-table", f"jdbc:derby:{tmp_path}/db;create=true"
-    driver = {"driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver"}
+    driver = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
 
     def insert(start: int, stop: int) -> None:
-        frame = spark.range(start, stop).selectExpr("id", "concat('n', id) name").coalesce(1)
+        frame = spark.range(start, stop).selectExpr("id ID", "concat('n', id) NAME").coalesce(1)
         frame.write.format("jdbc").options(url=url, dbtable="orders", **driver).mode("append").save()
 
-    table = Table(url, "orders", "id", driver)
+    table = Table(url, "orders", "ID", driver)
     insert(1, 6)
     assert ingest.run_table(spark, table, topic, bootstrap=spark_broker.address, dry_run=True).details["from"] == 1
     for stop, rows in ((9, 5), (9, 3), (9, 0)):
