@@ -84,4 +84,6 @@ class FiveJobs:
 
 
 if __name__ == "__main__":
-    FiveJobs(Path(sys.argv[2]), sys.argv[3]).run(quiver_spark.session("killed", master="local[2,4]"), sys.argv[1])
+    driver = quiver_spark.session("killed", master="local[2,4]")
+    quiver_spark.register(driver)
+    FiveJobs(Path(sys.argv[2]), sys.argv[3]).run(driver, sys.argv[1])
