@@ -3,7 +3,7 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -60,6 +60,8 @@ def test_files_of_all_kinds_once(
 
 def test_a_table_once(spark: "SparkSession", spark_broker: BrokerProcess, tmp_path: Path) -> None:
     topic, url = f"{new_topic(spark_broker)}-table", f"jdbc:derby:{tmp_path}/db;create=true"
+    jvm: Any = spark._jvm
+    jvm.java.lang.System.setProperty("derby.stream.error.file", str(tmp_path / "derby.log"))
     driver = {"driver": "org.apache.derby.jdbc.EmbeddedDriver"}
 
     def insert(start: int, stop: int) -> None:
