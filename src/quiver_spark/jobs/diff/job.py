@@ -12,7 +12,7 @@ from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range
 from quiver_spark.jobs.replay.source import LakeSource, ReplaySource, TopicSource
 from quiver_spark.jobs.terminal import bar_lines, table_lines
-from quiver_spark.lake.table import open_lake
+from quiver_spark.lake.opening import open_lake
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.options import ReadOptions
