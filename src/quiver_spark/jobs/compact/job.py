@@ -3,7 +3,6 @@
 Spark sorts and spills, so a topic may have more keys than any process has memory for.
 """
 
-import contextlib
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from quiver.model.errors import InvalidRequest, TopicExists
+from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
 from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, commit_options, started
@@ -23,11 +22,15 @@ from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.replay.source import TopicSource
 from quiver_spark.jobs.replay.transforms import messages, ordered
+from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.lake.parquet_file import DEFAULT_COMPRESSION
-from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.parquet_file import FileForm
+from quiver_spark.lake.schema import FRAME_SCHEMA, with_topic_id
 from quiver_spark.lake.slice_files import SliceFiles
-from quiver_spark.lake.table import Lake, open_lake
+from quiver_spark.lake.storage.place import LakePlace
+from quiver_spark.lake.storage.store import open_store
+from quiver_spark.lake.table import Lake
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.options import ReadOptions
@@ -93,19 +96,11 @@ def _into_topic(rows: "DataFrame", sink: Mapping[str, str], key: str, partitions
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
 
-    _make_topic(sink["topic"], sink["bootstrap"], partitions)
+    make_topic(sink["topic"], sink["bootstrap"], partitions)
     seen = Observation()
     written = messages(ordered(rows)).observe(seen, count(lit(1)).alias("rows"))
     written.write.format("quiver").options(**sink, commitKey=f"compact/{key}").mode("append").save()
     return Summary(job="compact", rows=int(seen.get["rows"]), details={"to": sink["topic"], "run_id": key})
-
-
-def _make_topic(name: str, bootstrap: str, partitions: int) -> None:
-    import quiver
-
-    with quiver.connect(bootstrap) as client, contextlib.suppress(TopicExists):
-        if name not in client.topics.list():
-            client.topics.create(name, partitions=max(1, partitions))
 
 
 def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range]) -> Summary:
@@ -113,7 +108,8 @@ def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range
     lake.add_topic_ids()
     topic_id = ranges[0].topic_id if ranges else None
     spans = {each.partition: (each.start, each.stop) for each in ranges}
-    task = LastValues(str(lake.root), topic, topic_id, spans)
+    common = LakeFile(topic, "", 0, 0, 0, "", topic_id=topic_id, layout=lake.layout)
+    task = LastValues(lake.place, FileForm(lake.file_schema()), common, spans)
     answers = ordered(rows).mapInArrow(task.write, FILE_COLUMNS).collect()
     files = [LakeFile(**row.asDict()) for row in answers]
     count = sum(file.rows for file in files)
@@ -125,9 +121,10 @@ def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range
 class LastValues(NamedTuple):
     """What the workers need; sent to them as it is."""
 
-    root: str
-    topic: str
-    topic_id: int | None
+    place: LakePlace
+    form: FileForm
+    common: LakeFile
+    """What all files have in common."""
     ranges: dict[int, tuple[int, int]]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,11 +132,11 @@ class LastValues(NamedTuple):
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
         runs = (each for batch in batches for each in by_partition(batch))
         for partition, group in groupby(runs, key=lambda each: each[0]):
-            place = (self.topic, "", partition, *self.ranges[partition])
-            common = LakeFile(*place, attempt, topic_id=self.topic_id)
-            with SliceFiles(Path(self.root), common, STORED_SCHEMA, DEFAULT_COMPRESSION) as files:
+            start, stop = self.ranges[partition]
+            common = self.common._replace(partition=partition, start=start, stop=stop, attempt=attempt)
+            with SliceFiles(open_store(self.place), common, self.form) as files:
                 for _, rows in group:
-                    files.add(with_topic_id(_stored(rows), self.topic_id))
+                    files.add(with_topic_id(_stored(rows), self.common.topic_id))
                 yield answer_batch(files.finish())
 
 
