@@ -121,6 +121,6 @@ const COLUMNS = [
             : "",
       ),
   },
-  { name: "Spans", number: true, cell: (row) => count(row.span_count) },
+  { name: "Spans", number: true, class: "wide", cell: (row) => count(row.span_count) },
   { name: "Duration", number: true, cell: (row) => duration((row.duration_ms ?? 0) / 1000) },
 ];
