@@ -92,6 +92,11 @@ class Outbox:
             self._will_flush = True
             self._loop.call_soon(self._flush)
 
+    def flush(self) -> None:
+        """Sends now what would leave in the next turn, as far as that is possible."""
+        if self._will_flush:
+            self._flush()
+
     def close(self) -> None:
         """Drops what was not sent. The caller closes the socket after this, in the same turn of the loop."""
         if self._closed:
