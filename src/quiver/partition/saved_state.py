@@ -132,23 +132,22 @@ class SavedState:
                 await self._log.roll()
             self._begin()
 
-        while self._task is not None:
-            await self._task
+        await self.finish()
         await self._writer.exclusive(close_and_save)
         await self.finish()
 
     async def save_below(self, offset: int) -> None:
         """Called between two writes: puts what frames below an offset say into a snapshot, if that can be written."""
         if self.offset < min(offset, self._log.end_offset) and self._log.failure is None:
-            while self._task is not None:
-                await self._task
+            await self.finish()
             self._begin()
             await self.finish()
 
     async def finish(self) -> None:
-        """Waits for a snapshot that is being saved."""
+        """Waits for a snapshot that is being saved, which goes on if the caller is cancelled: others wait for it too,
+        among them the writer."""
         if self._task is not None:
-            await self._task
+            await asyncio.wait([self._task])
 
     async def _begin_in_turn(self) -> None:
         self._begin()

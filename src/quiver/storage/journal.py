@@ -13,7 +13,7 @@ to use it, and an owner keeps to one:
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ _NOTHING = b""
 class _Pending(NamedTuple):
     record: bytes
     future: "asyncio.Future[int]"
-    is_applied: bool = False
+    is_applied: bool
 
 
 class Journal:
@@ -66,6 +66,8 @@ class Journal:
         self._snapshot_offsets: deque[int] = deque(maxlen=SNAPSHOTS_KEPT)
         self._changed_at: float | None = None
         self._failures = 0
+        self._queued = self._ended = 0
+        """Records that were handed to the writer, and those of them that were written or refused."""
         self._next_sync: asyncio.Future[None] | None = None
         self._sync_task: asyncio.Task[None] | None = None
 
@@ -130,9 +132,7 @@ class Journal:
 
     async def append(self, record: bytes) -> int:
         """Returns the record's offset once it is on disk and applied."""
-        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._writer.submit(_Pending(record, future), len(record))
-        return await future
+        return await self._submit(record, is_applied=False)
 
     async def write(self, record: bytes, *, sync: bool) -> None:
         """Returns once a record is written (the process may be killed) or, with `sync`, on disk (so may the machine).
@@ -140,11 +140,21 @@ class Journal:
         It is queued before the first await: records come in the order of the calls.
         """
         if not self.write_at_once(record):
-            future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            self._writer.submit(_Pending(record, future, is_applied=True), len(record))
-            await future
+            await self._submit(record, is_applied=True)
         if sync:
             await self.sync()
+
+    def _submit(self, record: bytes, *, is_applied: bool) -> "asyncio.Future[int]":
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._writer.submit(_Pending(record, future, is_applied), len(record))
+        self._queued += 1
+        return future
+
+    async def written(self) -> None:
+        """Returns when every record that was queued so far is written or refused."""
+        queued = self._queued
+        while self._ended < queued:
+            await self._writer.exclusive(_nothing)  # between two batches
 
     def write_at_once(self, record: bytes) -> bool:
         """Writes a record as `write` does if that needs no waiting; False, with nothing changed, if it does."""
@@ -199,20 +209,27 @@ class Journal:
         """
         await self._writer.exclusive(lambda: self._save(encode))
 
-    async def snapshot_concurrently(self, encode: Callable[[], Iterable[bytes]]) -> None:
+    async def snapshot_concurrently(
+        self, encode: Callable[[], Iterable[bytes]], written: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         """As `snapshot`, for owners that `write`: they go on, and their state may change between the chunks.
 
+        `written` is for owners that queue records before they write them: it returns when all of them are written.
         If a write fails meanwhile, the state may hold what is then taken back: that snapshot is not kept.
         """
-        await self._save(encode)
+        await self._save(encode, written or self.written)
 
     def doubt_snapshot(self) -> None:
         """The owner's state has changed in a way that may be taken back: a snapshot under way is not kept."""
         self._failures += 1
 
-    async def _save(self, encode: Callable[[], Iterable[bytes]]) -> None:
+    async def _save(
+        self, encode: Callable[[], Iterable[bytes]], written: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
         offset, failures, since = self._log.end_offset, self._failures, self._bytes_since
         data = await _joined(encode())
+        if written is not None:
+            await written()
         await self._log.sync()
         if self._failures != failures:
             return
@@ -289,11 +306,13 @@ class Journal:
 
     def _fail(self, batch: list[_Pending], error: Exception) -> None:
         self._failures += 1
+        self._ended += len(batch)
         for pending in batch:
             _fail(pending, _shown(error))
 
     def _finish(self, batch: list[_Pending], stamped: StampedFrame) -> None:
         """The records are on disk."""
+        self._ended += len(batch)
         self._note_change(stamped.header.frame_bytes)
         for offset, pending in enumerate(batch, stamped.header.base_offset):
             try:
@@ -305,6 +324,10 @@ class Journal:
             else:
                 if not pending.future.done():
                     pending.future.set_result(offset)
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _shown(error: Exception) -> Exception:

@@ -96,6 +96,10 @@ class FrameSlice(Protocol):
         """The same for a slice that is small; None for others, whose reading may take long."""
         ...
 
+    async def read_headers(self, max_bytes: int) -> bytes:
+        """The headers of its whole frames, one after the other: at least one, and no more than fit in `max_bytes`."""
+        ...
+
     def release(self) -> None: ...
 
 
@@ -160,7 +164,8 @@ class Log(Protocol):
         """From the frame that holds `offset`, or the first one after it; None when there is none yet.
 
         Never reads at or beyond end_offset (default: readable_offset), which must be a frame boundary. Raises
-        OffsetOutOfRange below start_offset or above end_offset, CorruptData where the stored bytes are damaged.
+        OffsetOutOfRange below start_offset or above end_offset, CorruptData where the stored bytes are damaged, and
+        Overloaded where they cannot be read now.
         """
         ...
 

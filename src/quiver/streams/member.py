@@ -67,6 +67,11 @@ class Member(msgspec.Struct, kw_only=True):
         self.heartbeat_at_ms = max(self.heartbeat_at_ms, now_ms)
         self.disconnected_at_ms = None
 
+    def continue_session(self, other: "Member") -> None:
+        """Takes over what was heard of the same member in another copy of the membership."""
+        self.heartbeat_at_ms, self.disconnected_at_ms = other.heartbeat_at_ms, other.disconnected_at_ms
+        self.revocation_deadline_ms = other.revocation_deadline_ms
+
     @property
     def assigned(self) -> set[TopicPartition]:
         """What the member may read now."""

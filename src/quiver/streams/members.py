@@ -5,10 +5,12 @@ Every change works on a copy of the membership. It takes effect when it is on di
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from quiver.groups.service import Groups
+from quiver.model.errors import QuiverError
 from quiver.model.names import TopicPartition, check_name
 from quiver.model.topic import Topic
 from quiver.streams.assignors import AssignorName
@@ -46,8 +48,10 @@ class Members:
         self.connections = MemberConnections()
         self._signals: dict[int, ChangeSignal] = {}
         self._pending: dict[int, Membership] = {}
-        """Memberships that are being written, by group id."""
+        """Memberships that are being written, by group id. Heartbeats and broken connections change these too."""
         self._deadlines: Deadlines[int] = Deadlines()
+        self._is_behind = True
+        """Topics may have changed without the groups: before the start, or when that could not be written."""
         self._first_version = 0
         journal.subscribe(self._applied)
 
@@ -102,7 +106,7 @@ class Members:
         """A heartbeat, with the partitions that the member has given up."""
         self._journal.check_open()
         group_id = self._groups.group(name).id
-        self._journal.group(name).membership.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
+        self._heard(name, member_id, generation, is_busy=is_busy)
         if revoked:
             async with self._groups.locks.hold(name):
                 draft = self._draft(name)
@@ -118,8 +122,15 @@ class Members:
         if signal.version == view.version and wait_ms > 0:
             session_ms = membership.member(view.member_id).subscription.session_ms
             await signal.wait(min(wait_ms, session_ms // 3) / 1000)
-            self._journal.group(name).membership.heartbeat(view.member_id, None, self._now_ms())
+            self._heard(name, view.member_id)
         return self.view(name, view.member_id)
+
+    def _heard(self, name: str, member_id: str, generation: int | None = None, *, is_busy: bool = False) -> None:
+        current, *pending = self.memberships(name)
+        current.heartbeat(member_id, generation, self._now_ms(), is_busy=is_busy)
+        for membership in pending:
+            if member_id in membership.members:
+                membership.heartbeat(member_id, None, self._now_ms(), is_busy=is_busy)
 
     async def leave(self, name: str, member_id: str) -> None:
         async with self._groups.locks.hold(name):
@@ -172,9 +183,26 @@ class Members:
 
     async def topic_changed(self, topic: Topic) -> None:
         """Tells the groups that subscribe to a topic that it is new, has more partitions or was removed."""
+        try:
+            await self._follow_topics(lambda membership: membership.asks_for(topic.name))
+        except (QuiverError, OSError) as error:
+            logger.warning("groups follow the change of topic %s later: %s", topic.name, error)
+            self._is_behind = True
+
+    async def catch_up(self) -> None:
+        """Tells groups of topics that changed without them."""
+        if self._is_behind:
+            self._is_behind = False
+            try:
+                await self._follow_topics(lambda membership: not membership.covers(self._catalogue.sizes()))
+            except BaseException:
+                self._is_behind = True
+                raise
+
+    async def _follow_topics(self, is_concerned: Callable[[Membership], bool]) -> None:
         async for group_id, group in paced(list(self._journal.groups().items())):
             name = self._groups.name_of(group_id)
-            if name is None or not group.membership.asks_for(topic.name):
+            if name is None or not is_concerned(group.membership):
                 continue
             async with self._groups.locks.hold(name):
                 if self._groups.name_of(group_id) is None:
@@ -225,6 +253,9 @@ class Members:
 
     def _applied(self, event: Event) -> None:
         if isinstance(event, MembershipChanged):
+            draft = self._pending.get(event.group_id)
+            if draft is not None:  # the event was encoded before it was written
+                event.membership.continue_sessions(draft)
             self._note_deadline(event.group_id)
 
     def _note_deadline(self, group_id: int) -> None:

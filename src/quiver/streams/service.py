@@ -130,6 +130,7 @@ class Streams:
         member_id: str | None = None,
         generation: int | None = None,
         metadata: str = "",
+        creates: bool = False,
     ) -> None:
         """Commits by topic name; every partition must exist, and no offset may be beyond the end of its log."""
         named: dict[TopicPartition, tuple[int, str]] = {}
@@ -139,7 +140,7 @@ class Streams:
                 if not 0 <= number < topic.config.partitions:
                     raise PartitionNotFound(topic=name, count=topic.config.partitions, partition=number)
                 named[TopicPartition(topic.id, number)] = (offset, metadata)
-        await self.commit_partitions(group, named, member_id=member_id, generation=generation)
+        await self.commit_partitions(group, named, member_id=member_id, generation=generation, creates=creates)
 
     async def commit_partitions(
         self,
@@ -148,15 +149,21 @@ class Streams:
         *,
         member_id: str | None = None,
         generation: int | None = None,
+        creates: bool = False,
     ) -> None:
         """Commits next offsets, with metadata. Messages that members have leased below them are settled. After a
-        commit of an earlier offset the group reads again from there, including messages that were acked."""
+        commit of an earlier offset the group reads again from there, including messages that were acked.
+
+        With `creates`, a commit without a member creates a group that does not exist."""
         self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         if member_id is not None:
             await self.offsets.commit(group, offsets, member_id=member_id, generation=generation)
             return
-        self._groups.group(group)
+        if not creates:
+            self._groups.group(group)
         async with self._groups.locks.hold(group):  # not during a reset
+            if creates:
+                await self._groups.stream_group(group)
             await self.offsets.commit(group, offsets, generation=generation)
 
     def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -220,6 +227,8 @@ class Streams:
 
     async def _keep_up(self, failures: Failures) -> None:
         await self.members.expire(failures)
+        with failures.of("following changes of topics"):
+            await self.members.catch_up()
         now = self._clock.monotonic()
         if now - self._offsets_checked_at >= _OFFSET_EXPIRY_EVERY_SECONDS:
             self._offsets_checked_at = now

@@ -42,6 +42,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._columns = check_written(
             [(field.name, field.dataType.simpleString()) for field in schema.fields],
             use_partition_column=self._options.use_partition_column,
+            use_topic_column=self._options.topic is None,
         )
         self._write = SystemRandomness().token(_WRITE_BYTES).hex()
         self._mark = mark_of(self._write)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MIB
+from quiver.model.names import check_name
 from quiver.model.priority import Priority, parse_priority
 
 TAKEN: dict[str, tuple[str, ...]] = {
@@ -19,11 +20,14 @@ TAKEN: dict[str, tuple[str, ...]] = {
     "timestamp": ("timestamp",),
     "priority": ("string",),
     "partition": ("int",),
+    "topic": ("string",),
 }
 """Columns of messages and the Spark types they may have."""
 _OF_BROKER = ("topic", "partition", "offset", "append_time")
 """Columns of a read that the broker sets itself."""
 _FRAME_COLUMNS = ("value", "key", "headers", "timestamp")
+_LEVELS = 8
+"""More than there are priorities."""
 _GATHER_BYTES = 4 * MIB
 _GATHER_ROWS = 65_536
 
@@ -31,15 +35,19 @@ _Codes = npt.NDArray[np.int64]
 
 
 class RowGroup(NamedTuple):
-    """Rows with the same priority and partition."""
+    """Rows with the same topic, priority and partition."""
 
     rows: pa.RecordBatch
     priority: int = Priority.NORMAL
     partition: int | None = None
     """None: chosen by the key, or any."""
+    topic: str | None = None
+    """None: that of the option."""
 
 
-def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: bool) -> tuple[str, ...]:
+def check_written(
+    types: Sequence[tuple[str, str]], *, use_partition_column: bool, use_topic_column: bool = False
+) -> tuple[str, ...]:
     """The names of the columns to be taken from a DataFrame; raises InvalidRequest with the one that does not fit."""
     names = [name for name, _ in types]
     advice = f"select {', '.join(TAKEN)} as far as they are there, and put anything else into value (to_json)"
@@ -56,7 +64,12 @@ def check_written(types: Sequence[tuple[str, str]], *, use_partition_column: boo
         raise InvalidRequest(problem=f"there is no column 'value'; {advice}")
     if use_partition_column and "partition" not in names:
         raise InvalidRequest(problem="option 'usePartitionColumn' needs a column 'partition' of type int")
-    return tuple(name for name in names if name in TAKEN and (name != "partition" or use_partition_column))
+    if use_topic_column and "topic" not in names:
+        raise InvalidRequest(
+            problem="name the topic to write to by the option topic, or that of each row by a column 'topic'"
+        )
+    left_out = {"partition": not use_partition_column, "topic": not use_topic_column}
+    return tuple(name for name in names if name in TAKEN and not left_out.get(name, False))
 
 
 def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[RowGroup]:
@@ -87,22 +100,39 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _split(batch: pa.RecordBatch) -> Iterator[RowGroup]:
-    """By priority and partition, where there are such columns."""
+    """By topic, priority and partition, where there are such columns."""
     names = batch.schema.names
     rows = batch.select([name for name in _FRAME_COLUMNS if name in names])
     levels = _levels(batch.column("priority")) if "priority" in names else None
     numbers = _numbers(batch.column("partition")) if "partition" in names else None
-    if levels is None and numbers is None:
+    topics, places = _topics(batch.column("topic")) if "topic" in names else ([None], None)
+    if levels is None and numbers is None and places is None:
         yield RowGroup(rows)
         return
-    codes = (np.int64(Priority.NORMAL) if levels is None else levels) + (0 if numbers is None else (numbers + 1) * 8)
+    codes = np.full(len(rows), Priority.NORMAL, np.int64) if levels is None else levels
+    codes = codes + (0 if numbers is None else (numbers + 1) * _LEVELS)
+    codes = codes * len(topics) + (0 if places is None else places)
     used, counts = np.unique(codes, return_counts=True)
     if len(used) > 1:
         rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
     start = 0
     for code, count in zip(used.tolist(), counts.tolist(), strict=True):
-        yield RowGroup(rows.slice(start, count), code % 8, code // 8 - 1 if code >= 8 else None)
+        code, topic = divmod(code, len(topics))
+        partition, level = divmod(code, _LEVELS)
+        yield RowGroup(rows.slice(start, count), level, partition - 1 if partition else None, topics[topic])
         start += count
+
+
+def _topics(column: pa.Array) -> tuple[list[str | None], _Codes]:
+    """The topics, and which of them each row goes to."""
+    if column.null_count:
+        raise InvalidRequest(
+            problem="column 'topic' is null in a row: each row needs a topic, or set the option topic"
+        )
+    coded = column.dictionary_encode()
+    topics: list[str | None] = [check_name(name) for name in coded.dictionary.to_pylist()]
+    places: _Codes = coded.indices.cast(pa.int64()).to_numpy()
+    return topics, places
 
 
 def _levels(column: pa.Array) -> _Codes:

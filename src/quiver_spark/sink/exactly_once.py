@@ -59,9 +59,13 @@ def written_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
 
 
 def check_target(options: WriteOptions) -> None:
-    """Raises TopicNotFound or ConnectionLost before anything is written."""
+    """Raises TopicNotFound or ConnectionLost before anything is written. Topics that rows name are found later."""
     try:
-        _client(options).topics.describe(options.topic)
+        topics = _client(options).topics
+        if options.topic is None:
+            topics.list()
+        else:
+            topics.describe(options.topic)
     except ConnectionLost as error:
         raise unreachable(error) from None
 
@@ -100,8 +104,10 @@ def write_rows(
     try:
         with producer.begin() as transaction:
             for group in chain((first,), rest):
+                topic = options.topic or group.topic
+                assert topic is not None, "the columns were checked"
                 transaction.send_arrow(
-                    options.topic, group.rows, priority=Priority(group.priority), partition=group.partition
+                    topic, group.rows, priority=Priority(group.priority), partition=group.partition
                 )
                 rows += group.rows.num_rows
             transaction.flush()

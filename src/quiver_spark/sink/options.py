@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
-from quiver.model.times import parse_duration_ms
 from quiver.records.header import COMPRESSION_CODES
-from quiver_spark.source.options import DEFAULT_BOOTSTRAP, OptionMap
+from quiver_spark.options.kafka_names import WRITE_NAMES
+from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP, OptionMap
 
 WRITE_OPTIONS = (
     "bootstrap",
@@ -28,7 +28,8 @@ _LONGEST_KEY = 1_000
 class WriteOptions(NamedTuple):
     """Where and how rows are written. Sent to the workers."""
 
-    topic: str
+    topic: str | None = None
+    """None: the column `topic` names the topic of each row."""
     bootstrap: str = DEFAULT_BOOTSTRAP
     use_partition_column: bool = False
     compression: str = "none"
@@ -46,25 +47,25 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
     """The options of a write, checked."""
     lowered = {name.lower(): value for name, value in options.items()}
     checkpoint = lowered.get("checkpointlocation")
-    given = OptionMap({name: lowered[name] for name in lowered.keys() - _OF_SPARK}, WRITE_OPTIONS, "writing")
+    ours = {name: lowered[name] for name in lowered.keys() - _OF_SPARK}
+    given = OptionMap(ours, WRITE_OPTIONS, "writing", WRITE_NAMES)
     topic = given.text("topic")
-    if topic is None:
-        raise InvalidRequest(problem="name the topic to write to by the option topic")
-    timeout_ms = parse_duration_ms(given.text("transactionTimeout") or "15m", "option 'transactionTimeout'")
+    timeout_ms = given.milliseconds("transactionTimeout", "15m")
     if not 1_000 <= timeout_ms <= _LONGEST_TRANSACTION_MS:
-        raise InvalidRequest(problem="option 'transactionTimeout' is a duration from 1s to 24h")
+        shown = given.given_as("transactionTimeout")
+        raise InvalidRequest(problem=f"option {shown!r} is a duration from 1s to 24h")
     key = given.text("commitKey")
     if key is not None and streaming:
         raise InvalidRequest(problem="option 'commitKey' is for batch writes; a stream numbers its own batches")
     if key is not None and len(key) > _LONGEST_KEY:
         raise InvalidRequest(problem=f"option 'commitKey' has at most {_LONGEST_KEY} characters")
     return WriteOptions(
-        topic=check_name(topic),
+        topic=None if topic is None else check_name(topic),
         bootstrap=given.address(),
         use_partition_column=given.flag("usePartitionColumn", False),
         compression=given.choice("compression", tuple(COMPRESSION_CODES)),
         transaction_timeout_ms=timeout_ms,
-        timeout_seconds=parse_duration_ms(given.text("timeout") or "30s", "option 'timeout'") / 1000,
+        timeout_seconds=given.milliseconds("timeout", "30s") / 1000,
         commit_key=key,
         checkpoint=checkpoint,
     )

@@ -50,6 +50,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._columns = check_written(
             [(field.name, field.dataType.simpleString()) for field in schema.fields],
             use_partition_column=self._options.use_partition_column,
+            use_topic_column=self._options.topic is None,
         )
         place = self._options.checkpoint
         self._family = "" if place is None else hashlib.sha256(place.encode()).hexdigest()[:_DIGITS]

@@ -3,12 +3,17 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from quiver.model.errors import OffsetOutOfRange
+from quiver.model.errors import InvalidRequest, OffsetOutOfRange
 from quiver.model.position import LATEST, Position
+from quiver.model.times import format_time
 from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.source.data_loss import lost
+from quiver_spark.source.narrow.hints import NO_HINTS, ReadHints
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut
+
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999: no message is later."""
 
 
 class TopicExtent(NamedTuple):
@@ -83,13 +88,17 @@ def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExte
     return topics
 
 
-def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
-    """The slices of a batch read: the topics as they are now, cut for this many cores."""
+def plan(options: ReadOptions, *, cores: int, hints: ReadHints = NO_HINTS) -> list[Slice]:
+    """The slices of a batch read: the topics as they are now, without what hints leave out, cut for the cores."""
     catalogue = open_catalogue(options)
     try:
         topics = chosen_extents(catalogue, options)
-        ranges = [slice_ for topic in topics for slice_ in _ranges(catalogue, topic, options)]
-        slices = cut(ranges, cores=cores, min_slices=options.min_partitions)
+        ranges = [
+            slice_
+            for topic in topics
+            for slice_ in _hinted(catalogue, topic, _ranges(catalogue, topic, options), hints)
+        ]
+        slices = cut(ranges, cores=cores, min_slices=options.min_partitions, max_rows=options.max_rows_per_partition)
         return [catalogue.completed(slice_) for slice_ in slices]
     finally:
         catalogue.close()
@@ -110,13 +119,38 @@ def resolve(catalogue: Catalogue, topic: TopicExtent, positions: Mapping[int, Po
     return found | (catalogue.find(topic, times) if times else {})
 
 
+def start_offsets(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> dict[int, int]:
+    """Where a read begins in each partition that it takes. Raises InvalidRequest if nothing came since a start time
+    and the options want to know."""
+    numbers = [number for number in range(len(topic.earliest)) if options.reads(topic.name, number)]
+    positions = {number: options.start.at(topic.name, number) for number in numbers}
+    found = resolve(catalogue, topic, positions)
+    for number, position in positions.items() if options.fails_after_last else ():
+        if position.kind == "time" and found[number] >= topic.latest[number]:
+            raise InvalidRequest(
+                problem=f"{topic.name}-{number} has no message since {format_time(position.value)}; with"
+                " startTimeStrategy set to latest it is read from its end"
+            )
+    return found
+
+
 def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> list[Slice]:
-    name, numbers = topic.name, range(len(topic.earliest))
-    starts = resolve(catalogue, topic, {n: options.start.at(name, n) for n in numbers})
-    ends = resolve(catalogue, topic, {n: options.end.at(name, n) if options.end else LATEST for n in numbers})
+    name, starts = topic.name, start_offsets(catalogue, topic, options)
+    ends = resolve(catalogue, topic, {n: options.end.at(name, n) if options.end else LATEST for n in starts})
     return [
-        bounded(Slice(name, n, starts[n], ends[n], topic.id), topic, fails=options.fail_on_data_loss) for n in numbers
+        bounded(Slice(name, n, starts[n], ends[n], topic.id), topic, fails=options.fail_on_data_loss) for n in starts
     ]
+
+
+def _hinted(catalogue: Catalogue, topic: TopicExtent, slices: Sequence[Slice], hints: ReadHints) -> list[Slice]:
+    """What hints leave of the slices, one of each partition."""
+    clipped = [found for slice_ in slices if (found := hints.clipped(slice_)).offsets]
+    least, most = hints.append_ms
+    if hints.append_ms.is_open or not clipped:
+        return clipped
+    first = catalogue.find(topic, {slice_.partition: Position("time", max(0, least)) for slice_ in clipped})
+    last = catalogue.find(topic, {slice_.partition: Position("time", min(_LAST_MS, most) + 1) for slice_ in clipped})
+    return [slice_.between(first[slice_.partition], last[slice_.partition]) for slice_ in clipped]
 
 
 def bounded(slice_: Slice, topic: TopicExtent, *, fails: bool) -> Slice:

@@ -17,9 +17,10 @@ class QuiverSource(DataSource):
         return "quiver"
 
     def schema(self) -> str:
-        from quiver_spark.source.columns import SPARK_SCHEMA
+        from quiver_spark.source.columns import spark_schema
+        from quiver_spark.source.options import includes_headers
 
-        return SPARK_SCHEMA
+        return spark_schema(with_headers=includes_headers(dict(self.options)))
 
     def reader(self, schema: "StructType") -> DataSourceReader:
         from quiver_spark.source.batch_reader import BatchReader

@@ -24,8 +24,8 @@ class Slice(NamedTuple):
     topic_id: int = 0
     size_bytes: int = 0
     """An estimate."""
-    aborted: tuple[tuple[int, int], ...] = ()
-    """Direct reads: (producer id, first offset) of aborted transactions that reach into the slice."""
+    aborted: tuple[tuple[int, int, int], ...] = ()
+    """Direct reads: (producer id, first offset, offset of the marker) of aborted transactions that reach into it."""
     log: str = ""
     """Direct reads: the log's name in the data directory."""
 
@@ -33,26 +33,36 @@ class Slice(NamedTuple):
     def offsets(self) -> int:
         return max(0, self.stop - self.start)
 
+    def between(self, low: int, high: int) -> "Slice":
+        """The offsets of the slice from `low` to below `high`."""
+        start = min(max(self.start, low), self.stop)
+        stop = max(start, min(self.stop, high))
+        if (start, stop) == (self.start, self.stop):
+            return self
+        return self._replace(start=start, stop=stop, size_bytes=self.size_bytes * (stop - start) // self.offsets)
+
     def __str__(self) -> str:
         """For people, who read `5 to 9` as including 9: so the last offset is named, not the one after it."""
         named = f"offset {self.start}" if self.offsets == 1 else f"offsets {self.start} to {self.stop - 1}"
         return f"{named} of {self.topic}-{self.partition}"
 
 
-def cut(slices: Iterable[Slice], *, cores: int, min_slices: int | None = None) -> list[Slice]:
+def cut(
+    slices: Iterable[Slice], *, cores: int, min_slices: int | None = None, max_rows: int | None = None
+) -> list[Slice]:
     """The same offsets in slices that keep `cores` busy, or in at least `min_slices` if there are so many offsets.
 
-    Each slice is cut into equal parts, as many as its bytes ask for; empty ones are left out.
+    Each slice is cut into equal parts, as many as its bytes and `max_rows` ask for; empty ones are left out.
     """
     whole = [each for each in slices if each.offsets]
+    share: float = math.inf
     if min_slices is None:
         most = _most_bytes(sum(_weight(each) for each in whole), cores)
-        return [part for each in whole for part in _parts(each, math.ceil(_weight(each) / most))]
-    share = sum(each.offsets for each in whole) / min_slices
+    else:
+        share, most = sum(each.offsets for each in whole) / min_slices, SLICE_BYTES
+    share = min(share, max_rows or math.inf)
     return [
-        part
-        for each in whole
-        for part in _parts(each, math.ceil(max(each.offsets / share, _weight(each) / SLICE_BYTES)))
+        part for each in whole for part in _parts(each, math.ceil(max(each.offsets / share, _weight(each) / most)))
     ]
 
 

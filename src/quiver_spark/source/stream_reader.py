@@ -19,7 +19,17 @@ from pyspark.sql.types import StructType
 
 from quiver.model.errors import TopicNotFound
 from quiver.system.clock import SystemClock
-from quiver_spark.source.catalogue import Catalogue, TopicExtent, bounded, chosen_topics, open_catalogue, resolve
+from quiver_spark.progress.batch_delay import BatchDelay
+from quiver_spark.progress.group_follower import group_follower
+from quiver_spark.progress.reported_offset import reported_json
+from quiver_spark.source.catalogue import (
+    Catalogue,
+    TopicExtent,
+    bounded,
+    chosen_topics,
+    open_catalogue,
+    start_offsets,
+)
 from quiver_spark.source.data_loss import lost
 from quiver_spark.source.options import read_options
 from quiver_spark.source.slices import Slice, cut, limit_rows
@@ -34,7 +44,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Planning happens in one process that lives as long as the query; the same class reads in the workers."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._slices = SliceReader(read_options(options, now_ms=SystemClock().now_ms(), streaming=True), schema)
+        parsed = read_options(options, now_ms=SystemClock().now_ms(), streaming=True)
+        self._slices = SliceReader(parsed, schema)
         self._catalogue: Catalogue | None = None
         self._extents: Extents = {}
         """The topics at the last look."""
@@ -42,6 +53,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """With availableNow: the topics when the query began."""
         self._gone: set[str] = set()
         """Topics that are known to be missing."""
+        self._planned: StreamOffset = {}
+        """Where the batch ends that was planned last."""
+        self._delay = BatchDelay(parsed.min_rows_per_trigger, parsed.max_trigger_delay_seconds, SystemClock())
+        self._follower = group_follower(parsed)
 
     def initialOffset(self) -> dict[str, Any]:
         options = self._slices.options
@@ -49,8 +64,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = self._look(is_new=True)
         options.check_positions({name: len(topic.earliest) for name, topic in topics.items()})
         for name, topic in topics.items():
-            positions = {number: options.start.at(name, number) for number in range(len(topic.earliest))}
-            offset[name] = TopicProgress(topic.id, resolve(self._opened(), topic, positions))
+            offset[name] = TopicProgress(topic.id, start_offsets(self._opened(), topic, options))
         return offset_json(offset)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -58,28 +72,48 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the next batch ends; with a limit, every partition gets its share of it."""
+        """Where the next batch ends; with a limit, every partition gets its share of it.
+
+        Spark asks when the batch that ended at `start` is done, so that is where a group may follow.
+        """
         extents, offset = self._look() if self._target is None else self._target, parse_offset(start)
         self._check_gone(offset, extents)
+        if self._follower is not None:
+            self._follower.follow(offset, {name: topic.id for name, topic in extents.items()})
         whole = [
             Slice(name, number, _begin(offset.get(name), topic, number), last, topic.id)
             for name, topic in extents.items()
             for number, last in enumerate(topic.latest)
+            if self._slices.options.reads(name, number)
         ]
+        self._planned = offset
+        if self._target is None and self._delay.waits(sum(slice_.offsets for slice_ in whole)):
+            return offset_json(offset)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         for name, topic in extents.items():
-            offset[name] = TopicProgress(topic.id, {})
+            offset[name] = TopicProgress(topic.id, self._left_out(offset.get(name), topic))
         for slice_ in whole if most is None else limit_rows(whole, most):
             offset[slice_.topic].next[slice_.partition] = slice_.stop
         return offset_json(offset)
 
+    def _left_out(self, place: TopicProgress | None, topic: TopicExtent) -> dict[int, int]:
+        """Where a query is in partitions that it does not read any more."""
+        if place is None or place.id != topic.id:
+            return {}
+        reads = self._slices.options.reads
+        return {number: offset for number, offset in place.next.items() if not reads(topic.name, number)}
+
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The end of each partition, shown as `latestOffset` in the progress of a query."""
+        """The end of each partition, shown as `latestOffset` in the progress of a query, and how many messages of
+        each topic come after the batch that is planned."""
         if not self._extents:
             return None
-        return offset_json(
-            {name: TopicProgress(t.id, dict(enumerate(t.latest))) for name, t in self._extents.items()}
-        )
+        reads = self._slices.options.reads
+        ends = {
+            name: TopicProgress(topic.id, {n: end for n, end in enumerate(topic.latest) if reads(name, n)})
+            for name, topic in self._extents.items()
+        }
+        return reported_json(ends, self._planned)
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._look()
@@ -95,7 +129,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for slice_ in self._between(first.get(name), place, extents[name])
         ]
         self._check_gone(last, extents)
-        slices = cut(wanted, cores=cores(options), min_slices=options.min_partitions)
+        slices = cut(
+            wanted, cores=cores(options), min_slices=options.min_partitions, max_rows=options.max_rows_per_partition
+        )
         return tasks([self._opened().completed(slice_) for slice_ in slices], options)
 
     def _between(self, start: TopicProgress | None, end: TopicProgress, topic: TopicExtent) -> Iterator[Slice]:

@@ -11,6 +11,9 @@ from pyspark.sql.types import StructType
 from quiver_spark.runtime.worker_modules import expect_to_be_cut_off, settle_modules
 from quiver_spark.source.columns import check_columns
 from quiver_spark.source.frames import read_slice
+from quiver_spark.source.narrow.hints import read_hints, whole_schema
+from quiver_spark.source.narrow.keys import read_keys
+from quiver_spark.source.narrow.summaries import SUMMARY_COLUMN, summaries
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, pack
 
@@ -24,8 +27,8 @@ class SlicePartition(InputPartition):
 
 
 def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
-    """One task per group of slices; with `minPartitions`, one per slice."""
-    if options.min_partitions is not None:
+    """One task per group of slices; one per slice if the options say how many tasks there are, or how large."""
+    if options.min_partitions is not None or options.max_rows_per_partition is not None:
         return [SlicePartition((slice_,)) for slice_ in slices]
     return [SlicePartition(group) for group in pack(slices, cores=cores(options))]
 
@@ -35,12 +38,20 @@ def cores(options: ReadOptions) -> int:
     return options.parallelism or len(os.sched_getaffinity(0))
 
 
+def _names(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
 class SliceReader:
     """Reads slices into batches of exactly the schema that Spark asks for. Sent to the workers."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
-        self._columns = check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields])
+        self.hints = read_hints(schema.fields)
+        check_columns(_names(whole_schema(schema)))
+        names = _names(schema)
+        self._is_summary = SUMMARY_COLUMN in names
+        self._columns = tuple(name for name, kind in names if (name, kind) != SUMMARY_COLUMN)
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -48,6 +59,13 @@ class SliceReader:
             return
         expect_to_be_cut_off()
         for slice_ in partition.slices:
-            for batch in read_slice(slice_, self.options, self._columns):
+            for batch in self._batches(slice_):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
         settle_modules()
+
+    def _batches(self, slice_: Slice) -> Iterator[pa.RecordBatch]:
+        if self._is_summary:
+            return summaries(slice_, self.options, self._columns)
+        if self.hints.keys is not None:
+            return read_keys(slice_, self.options, self._columns, self.hints.keys)
+        return read_slice(slice_, self.options, self._columns)

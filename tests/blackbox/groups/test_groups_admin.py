@@ -101,6 +101,21 @@ def test_a_group_with_members_is_not_moved_and_not_deleted(q, topic, group):
     assert position(q, group)[0] == 4
 
 
+def test_a_group_follows_a_program_that_keeps_its_position_elsewhere(q, topic, group):
+    name = f"follower-{topic}"
+    for offset in (3, 7, 5):
+        q.groups.commit(name, {topic: {0: offset}})
+        assert position(q, name)[0] == offset
+    found = q.groups.describe(name)
+    assert (found.kind, found.state, found.members, found.partitions[0].lag) == ("stream", "empty", [], 5)
+    with pytest.raises(InvalidRequest, match="not between 0 and the log end 10"):
+        q.groups.commit(name, {topic: {0: 11}})
+    with pytest.raises(TopicNotFound):
+        q.groups.commit(name, {"nowhere": {0: 1}})
+    with q.stream(topic, group=group), pytest.raises(GroupNotEmpty):
+        q.groups.commit(group, {topic: {0: 1}})
+
+
 def test_a_deleted_group_starts_over(q, topic, group):
     q.groups.delete(group)
     with pytest.raises(GroupNotFound):

@@ -16,10 +16,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from blackbox.processes.program import PROGRAMS, Program, can_be_forked
+
 QUIVER = Path(sys.executable).parent / "quiver"
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.02
+AnyProcess = subprocess.Popen[bytes] | Program
 
 
 class BrokerExited(Exception):
@@ -78,7 +81,7 @@ class BrokerProcess:
         self.pid = 0
         self.readiness: Any = None
         """What /readyz said when it was last asked for by a start."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: AnyProcess | None = None
 
     @property
     def address(self) -> str:
@@ -102,23 +105,29 @@ class BrokerProcess:
     def start(self, *, wait: bool = True, ready: bool = True) -> "BrokerProcess":
         """Starts the process; with `wait` until it listens, with `ready` until /readyz is 200."""
         assert not self.running, "the broker runs already"
-        command = [*self.prefix, str(QUIVER), "serve", "--data-dir", str(self.data_dir), *self._ports(), *self.args]
+        arguments = ["serve", "--data-dir", str(self.data_dir), *self._ports(), *self.args]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("QUIVER_")}
-        environment |= {"PYTHONFAULTHANDLER": "1"} | self.environment
+        environment |= self.environment
         self._old_state = self._state_identity()
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
+            self._process = self._run(arguments, environment, log.fileno())
         if wait:
             self.wait_ready(ready=ready)
         return self
+
+    def _run(self, arguments: list[str], environment: dict[str, str], log: int) -> AnyProcess:
+        if self.prefix or not can_be_forked(self.environment):
+            return subprocess.Popen(
+                [*self.prefix, str(QUIVER), *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment | {"PYTHONFAULTHANDLER": "1"},
+                start_new_session=True,
+            )
+        with open(os.devnull) as nothing:
+            return PROGRAMS.start(arguments, [nothing.fileno(), log, log], environment, new_session=True)
 
     def wait_ready(self, seconds: float = START_SECONDS, *, ready: bool = True) -> None:
         """Returns when the ports are known and /readyz answers 200 (or anything, without `ready`)."""
@@ -196,7 +205,7 @@ class BrokerProcess:
         flags = [flag for flag in ("--http-port", "--native-port") if flag not in named]
         return [word for flag in flags for word in (flag, "0")]
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> AnyProcess:
         assert self._process is not None, "the broker was not started"
         return self._process
 

@@ -5,6 +5,7 @@ import subprocess
 from typing import Any
 
 from blackbox.processes.broker_process import QUIVER
+from blackbox.processes.program import can_be_forked, run_program
 
 
 def run_cli(
@@ -13,6 +14,8 @@ def run_cli(
     """Runs `quiver ARGUMENTS` to its end, with QUIVER_ADDRESS and no other QUIVER_* variable of the caller."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("QUIVER_")}
     variables |= {"QUIVER_ADDRESS": address} | environment
+    if can_be_forked(environment):
+        return run_program(arguments, variables, stdin=stdin, timeout=60)
     given: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     return subprocess.run(
         [str(QUIVER), *arguments], capture_output=True, env=variables, check=False, timeout=60, **given

@@ -1,5 +1,8 @@
 """What a partition saves when it is closed: what the next start would read for long, and what no log tells."""
 
+import asyncio
+import contextlib
+
 import pytest
 
 from quiver.model.limits import Limits
@@ -11,6 +14,7 @@ from quiver.records.header import unpack_header
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Snapshot
 from quiver.system.clock import SystemClock
+from quiver.testing.held_storage import HeldStorage
 
 
 async def opened(storage: MemoryStorage) -> Partition:
@@ -51,6 +55,28 @@ async def test_message_ids_are_saved() -> None:
     assert await saved(storage) is not None
     again = await opened(storage)
     assert (await again.append_message(NewMessage(value=b"v", id=b"a"))).duplicate
+
+
+async def test_whoever_stops_waiting_for_a_snapshot_does_not_end_it() -> None:
+    """Others wait for the same one, among them the writer, before it removes messages."""
+    storage = HeldStorage()
+    partition = await opened(storage)
+    await send(partition, 0)
+    hold = storage.hold("topics/1/0", "sync")
+    first = asyncio.ensure_future(partition.saved_state.save())
+    await hold.reached()
+    purging = asyncio.ensure_future(partition.purge())
+    for _ in range(5):  # the writer waits for the snapshot now
+        await asyncio.sleep(0)
+    first.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await first
+    hold.release()
+    async with asyncio.timeout(10):
+        await purging
+        await send(partition, 1)
+    assert await saved(storage) is not None
+    assert (partition.log.start_offset, partition.log.end_offset) == (1, 2)
 
 
 async def test_messages_that_were_written_are_not_kept_in_memory() -> None:

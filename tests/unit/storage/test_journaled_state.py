@@ -94,6 +94,24 @@ async def test_an_owner_that_changes_first_applies_events_at_start_up_only() -> 
     assert (await Owner(changes_first=True).open(storage)).state.numbers == [1, 2]
 
 
+async def test_a_snapshot_holds_nothing_that_may_still_be_taken_back() -> None:
+    storage = HeldStorage()
+    owner = await Owner(changes_first=True).open(storage)
+    owner.state.numbers.append(1)
+    hold = storage.hold("internal/numbers", "append")
+    writing = asyncio.ensure_future(owner.journaled.write(1, sync=True))
+    await hold.reached()
+    saving = asyncio.ensure_future(owner.journaled.snapshot())
+    for _ in range(10):  # as far as it comes by itself
+        await asyncio.sleep(0)
+    hold.release(DiskFull(problem="no space left"))
+    with pytest.raises(DiskFull):
+        await writing
+    owner.state.numbers.remove(1)
+    await saving
+    assert (await Owner(changes_first=True).open(storage.as_after_a_kill())).state.numbers == []
+
+
 async def test_a_damaged_journal_is_a_problem_and_refuses_work() -> None:
     storage = MemoryStorage()
     owner = await Owner().open(storage)

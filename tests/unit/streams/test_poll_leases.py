@@ -7,10 +7,12 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.model.message import NewMessage
+from quiver.model.names import TopicPartition
 from quiver.model.settlement import ACK, NACK, Receipt
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
 from quiver.streams.poll.poll import PolledPartition
+from quiver.testing.held_storage import HeldStorage
 
 WANTS = Subscription(client_id="c", topics=frozenset({"orders"}))
 
@@ -113,3 +115,23 @@ async def test_a_deleted_group_leaves_no_lease_behind(broker: Broker) -> None:
     assert [(receipt.offset, receipt.attempt) for receipt in again] == [(0, 1), (1, 1)]
     outcomes = await broker.queues.settle_receipts(ACK, held)
     assert [one.error.code for one in outcomes if one.error is not None] == ["lease_lost"] * 2
+
+
+async def test_a_poll_ends_no_lease_in_a_partition_that_moved_on_meanwhile() -> None:
+    storage = HeldStorage()
+    broker = Broker(storage)
+    await broker.start()
+    topic = await broker.create_topic("orders", {"partitions": 2})
+    for partition in (0, 1):
+        await fill(broker, 1, partition)
+    member = await join(broker)
+    hold = storage.hold(f"topics/{topic.id}/0-delivery", "sync")
+    polling = asyncio.create_task(poll(broker, member))
+    await hold.reached()
+    other, moved = await join(broker), TopicPartition(topic.id, 1)
+    await broker.poll_members.revoke("g", member, frozenset({moved}), None)
+    assert [receipt.partition for receipt in await poll(broker, other)] == [1]
+    hold.release()
+    assert [receipt.partition for receipt in await polling] == [0]
+    assert await poll(broker, other) == [], "it has the message already"
+    await broker.stop()

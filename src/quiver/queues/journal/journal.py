@@ -213,7 +213,7 @@ class QueueJournal:
     async def snapshot(self) -> None:
         """Unless the groups hold something that may be taken back."""
         if not self._held:
-            await self._journal.snapshot_concurrently(self._snapshot)
+            await self._journal.snapshot_concurrently(self._snapshot, self.written)
 
     async def abandon(self) -> None:
         """Ends all work; the log is about to be removed."""

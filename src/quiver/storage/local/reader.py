@@ -1,12 +1,14 @@
 """Reads of a log on local files: on the loop where nothing has to be searched, in a thread otherwise."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from typing import TypeVar
 
+from quiver.log.files.write_error import is_lack_of_room
 from quiver.log.segment.index import NO_MESSAGES
-from quiver.log.segment_view import Extent, out_of_range
-from quiver.model.errors import CorruptData
+from quiver.log.segment_view import Extent, out_of_range, segment_index
+from quiver.model.errors import CorruptData, Overloaded, QuiverError
 from quiver.storage.local.file_slice import FileSlice
 from quiver.storage.local.tiers import LogTiers
 from quiver.storage.memory.slice import MemorySlice
@@ -66,7 +68,7 @@ class LocalReader:
                 raise out_of_range(view.log_id, offset, tiers.start_offset, tiers.end_offset) from error
             if view.segments is not segments:  # replaced by compaction between the look and the read
                 return await self._read_in_thread(offset, max_bytes, end_offset)
-            raise CorruptData(where=view.log_id, problem=str(error), next_offset=tiers.end_offset) from error
+            raise self._unreadable(error, offset) from error
         return read[0]
 
     async def offset_for_time(self, time_ms: int) -> int:
@@ -93,7 +95,7 @@ class LocalReader:
             if search.has_priority_hot(offset, priorities):
                 return offset
             if not search.knows_of_none(offset, priorities):
-                found = await self._search(lambda: search.find_priority(offset, priorities))
+                found = await self._search(lambda: search.find_priority(offset, priorities), offset)
                 if found is not None:
                     return found
         return None if memory is None else memory.frames.find_priority(offset, priorities)
@@ -109,8 +111,9 @@ class LocalReader:
             return counts
         return [count + more for count, more in zip(counts, memory.frames.count_by_priority(offset), strict=True)]
 
-    async def _search(self, search: Callable[[], T]) -> T:
-        """A search in a thread; again when retention removed a segment under it, or compaction replaced one."""
+    async def _search(self, search: Callable[[], T], offset: int = 0) -> T:
+        """A search in a thread, from an offset on; again when retention removed a segment under it, or compaction
+        replaced one."""
         while True:
             segments = self._view.segments
             try:
@@ -118,5 +121,16 @@ class LocalReader:
             except OSError as error:
                 self._tiers.check_open()
                 if self._view.segments is segments:
-                    end = self._tiers.end_offset
-                    raise CorruptData(where=self._view.log_id, problem=str(error), next_offset=end) from error
+                    raise self._unreadable(error, offset) from error
+
+    def _unreadable(self, error: OSError, offset: int) -> QuiverError:
+        """What readers are told: that they may try again, or that the rest of the segment is lost.
+
+        Whoever is told of damage goes on after it, so a failure that passes must not look like damage.
+        """
+        view = self._view
+        if is_lack_of_room(error) or error.errno == errno.ENOMEM:
+            return Overloaded(problem=f"{(error.strerror or str(error)).lower()} for {view.log_id}")
+        following = view.segments[segment_index(view.segments, offset) + 1 :]
+        next_offset = following[0].base_offset if following else view.tail.end_offset
+        return CorruptData(where=view.log_id, problem=str(error), next_offset=next_offset)

@@ -144,7 +144,7 @@ class Poll:
         group_id, settings = self._groups.group(group).id, self._queues.settings_of(topic.id, group)
         if not (await queue.issuer.read_ahead(group_id, count=limit))[_LEVEL]:
             return []
-        if partition not in self._streams.members.view(group, member_id).assigned:
+        if not self._is_assigned(group, member_id, partition):
             return []  # another member got it meanwhile; there is no await from here to the lease
         lease, deadline_ms = (
             queue.issuer.new_lease_id(),
@@ -156,6 +156,9 @@ class Poll:
             group_id, lease, taken, ttl_ms=topic.config.ttl_ms, settings=settings, max_bytes=max_bytes
         )
         return [Received(topic, settings.visibility_ms, one) for one in given]
+
+    def _is_assigned(self, group: str, member_id: str, partition: TopicPartition) -> bool:
+        return partition in self._streams.members.view(group, member_id).assigned
 
     def _polled(self, partition: TopicPartition, received: list[Received]) -> PolledPartition:
         runs = [(one.run.start, one.run.end) for one in received]
@@ -184,7 +187,8 @@ class Poll:
         if state is None or partition not in self._streams.group(group).offsets:
             state = await self._begin(group, partition, queue)
         for holder in state.held_by():
-            if holder != member_id or partition in session.let_go:
+            is_over = holder != member_id or partition in session.let_go
+            if is_over and self._is_assigned(group, member_id, partition):  # it may have moved on meanwhile
                 await queue.end_leases(group_id, holder)
         session.let_go.discard(partition)
         now_ms = self._queues.lease_clock.now_ms()

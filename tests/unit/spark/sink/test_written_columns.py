@@ -10,6 +10,7 @@ from quiver_spark.sink.options import write_options
 
 def _batch(**columns: list[object]) -> pa.RecordBatch:
     types = {"value": pa.binary(), "key": pa.binary(), "priority": pa.string(), "partition": pa.int32()}
+    types["topic"] = pa.string()
     return pa.record_batch({name: pa.array(items, types[name]) for name, items in columns.items()})
 
 
@@ -59,6 +60,18 @@ def test_rows_are_split_by_priority_and_partition_in_their_order() -> None:
     assert all(group.rows.schema.names == ["value"] for group in found)
 
 
+def test_rows_are_split_by_topic() -> None:
+    batch = _batch(value=[b"a", b"b", b"c", b"d"], topic=["x", "y", "x", "x"], partition=[1, None, None, 1])
+    found = list(row_groups([batch], ["value", "topic", "partition"]))
+    assert sorted(((group.topic, *_brief(group)) for group in found), key=str) == [
+        ("x", 2, 1, [b"a", b"d"]),
+        ("x", 2, None, [b"c"]),
+        ("y", 2, None, [b"b"]),
+    ]
+    (one,) = row_groups([_batch(value=[b"a", b"b"], topic=["x", "x"])], ["value", "topic"])
+    assert (one.topic, *_brief(one)) == ("x", 2, None, [b"a", b"b"])
+
+
 def test_one_priority_for_all_needs_no_sorting() -> None:
     batch = _batch(value=[b"a", b"b"], priority=["critical", "critical"])
     (group,) = row_groups([batch], ["value", "priority"])
@@ -78,6 +91,7 @@ def test_large_partition_numbers() -> None:
     [
         ("priority", ["low", "urgent"], "priority 'urgent' is not one of"),
         ("partition", [None, -1], "-1 is negative"),
+        ("topic", ["x", None], "column 'topic' is null"),
     ],
 )
 def test_values_that_cannot_be_meant(column: str, items: list[object], problem: str) -> None:
@@ -100,6 +114,7 @@ def test_columns_of_a_read_can_be_written_as_they_are() -> None:
     names = ("timestamp", "key", "value", "headers", "priority")
     assert check_written(read, use_partition_column=False) == names
     assert check_written(read, use_partition_column=True) == ("partition", *names)
+    assert check_written(read, use_partition_column=False, use_topic_column=True) == ("topic", *names)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +136,8 @@ def test_columns_that_do_not_fit(types: list[tuple[str, str]], problem: str) -> 
 def test_the_partition_column_must_be_there_when_it_is_asked_for() -> None:
     with pytest.raises(InvalidRequest, match="needs a column 'partition'"):
         check_written([("value", "binary")], use_partition_column=True)
+    with pytest.raises(InvalidRequest, match="by the option topic, or that of each row by a column 'topic'"):
+        check_written([("value", "binary")], use_partition_column=False, use_topic_column=True)
 
 
 def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() -> None:
@@ -142,8 +159,8 @@ def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() ->
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({}, "name the topic to write to by the option topic"),
-        ({"topic": "a", "path": "/x"}, "option 'path' is not one of the quiver source for writing"),
+        ({"topick": "a"}, r"did you mean 'topic'\?"),
+        ({"topic": "a", "path": "/x"}, "there is no option 'path' for writing with quiver"),
         ({"topic": "a", "transactionTimeout": "25h"}, "from 1s to 24h"),
         ({"topic": "a", "transactionTimeout": "soon"}, "is not a duration"),
         ({"topic": "a", "compression": "gzip"}, "is not one of none, lz4, zstd"),

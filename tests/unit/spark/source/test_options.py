@@ -1,11 +1,13 @@
 """Options of the source: what they mean, and what a wrong one is told."""
 
+import zlib
+
 import pytest
 
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver_spark.source.columns import check_columns
-from quiver_spark.source.options import read_options
+from quiver_spark.source.options import includes_headers, read_options
 
 NOW = 1_763_200_000_000
 
@@ -68,7 +70,18 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"topik": "a"}, "option 'topik' is not one of the quiver source for reading; there are bootstrap, path"),
+        ({"topik": "a"}, r"no option 'topik' for reading with quiver; did you mean 'topic'\? The options are boot"),
+        ({"statingOffsets": "a"}, "did you mean 'startingOffsets'"),
+        ({"kafka.security.protocol": "SSL"}, "it is a setting of Kafka's clients, leave it out"),
+        ({"topic": "a", "subscribe": "b"}, "not topic and subscribe"),
+        ({"topics": "a", "subscribe": "b"}, "'topics' and 'subscribe' mean the same"),
+        ({"topic": "a", "startingTimestamp": "soon"}, "'soon' is not a time in epoch milliseconds"),
+        ({"topic": "a", "startingOffsetsByTimestamp": "[1]"}, "'startingOffsetsByTimestamp' is not JSON of the form"),
+        ({"topic": "a", "startingOffsets": '{"a": {"0": -3}}'}, "option 'startingOffsets': -3 is not an offset"),
+        ({"topic": "a", "maxOffsetsPerTrigger": "5"}, "'maxOffsetsPerTrigger' is for streams"),
+        ({"topic": "a", "kafka.group.id": "g"}, "'kafka.group.id' is for streams"),
+        ({"assign": '{"a": [0, -1]}'}, "'assign': .* is not numbers such as 0,2, or JSON by topic"),
+        ({"topic": "a", "assign": '{"a": [0]}'}, "not topic and assign"),
         (
             {},
             "there are no options. If this is a table made by CREATE TABLE.*CREATE TEMPORARY VIEW name USING quiver",
@@ -96,6 +109,51 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
 def test_wrong_options_say_what_to_do(options: dict[str, str], says: str) -> None:
     with pytest.raises(QuiverError, match=says):
         read_options(options, now_ms=NOW)
+
+
+def test_the_names_of_kafka() -> None:
+    options = {
+        "kafka.bootstrap.servers": "a:1,b:2",
+        "assign": '{"orders": [0, 2], "prices": [1]}',
+        "startingOffsets": '{"orders": {"0": 17, "2": -1}, "prices": {"1": -2}}',
+        "minOffsetsPerTrigger": "10",
+        "maxOffsetsPerTrigger": "1000",
+        "maxTriggerDelay": "2m",
+        "maxRecordsPerPartition": "50",
+        "kafka.isolation.level": "read_uncommitted",
+        "kafka.request.timeout.ms": "1500",
+        "groupIdPrefix": "reports",
+    }
+    found = read_options(options, now_ms=NOW, streaming=True)
+    assert (found.bootstrap, found.topics, found.committed) == ("a:1,b:2", ("orders", "prices"), False)
+    assert [found.reads("orders", number) for number in range(3)] == [True, False, True]
+    assert not found.reads("prices", 0)
+    places = [found.start.at("orders", 0), found.start.at("orders", 2), found.start.at("prices", 1)]
+    assert places == [Position("offset", 17), LATEST, EARLIEST]
+    assert (found.min_rows_per_trigger, found.max_rows_per_trigger) == (10, 1000)
+    assert (found.max_trigger_delay_seconds, found.max_rows_per_partition, found.timeout_seconds) == (120, 50, 1.5)
+    assert found.follow_group == "reports-" + format(zlib.crc32(options["assign"].encode()), "08x")
+    with pytest.raises(InvalidRequest, match="names partition 2 of orders, which has 2"):
+        found.check_positions({"orders": 2, "prices": 2})
+    words = {"topic": "a", "minOffsetsPerTrigger": "10", "maxRowsPerTrigger": "9"}
+    with pytest.raises(InvalidRequest, match="'minOffsetsPerTrigger' is 10, which is more than 'maxRowsPerTrigger'"):
+        read_options(words, now_ms=NOW, streaming=True)
+    for group in ({"followGroup": "reports-a"}, {"kafka.group.id": "reports-a"}, {"groupIdPrefix": "reports"}):
+        assert read_options({"topic": "a", **group}, now_ms=NOW, streaming=True).follow_group == "reports-a"
+
+
+def test_times_of_kafka_are_times() -> None:
+    words = {"subscribe": "a", "startingTimestamp": "1000", "endingOffsetsByTimestamp": '{"a": {"1": 2000}}'}
+    found = read_options(words, now_ms=NOW)
+    assert found.start.at("a", 0) == Position("time", 1000)
+    assert found.end is not None
+    assert (found.end.at("a", 0), found.end.at("a", 1)) == (LATEST, Position("time", 2000))
+
+
+def test_partitions_of_all_topics() -> None:
+    found = read_options({"topicPattern": "o.*", "partitions": "0,2"}, now_ms=NOW)
+    assert [found.reads("orders", number) for number in range(4)] == [True, False, True, False]
+    assert not includes_headers({"includeHeaders": "false"})
 
 
 def test_a_stream_has_no_end() -> None:

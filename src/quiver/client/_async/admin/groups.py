@@ -1,14 +1,18 @@
 """Administration of groups: list, describe, reset, alter and delete them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
+from quiver.client._async.read.offsets import next_offsets
 from quiver.client.admin.settings import GroupSettings, sent_settings
 from quiver.model.errors import InvalidRequest
+from quiver.model.names import check_name
 from quiver.model.position import parse_position
 from quiver.protocol.group_messages import (
     AlterGroup,
+    CommitOffsets,
+    CommitPart,
     DeleteGroup,
     DescribeGroup,
     GroupDescription,
@@ -40,16 +44,34 @@ class AsyncGroups:
         return answer
 
     async def reset(
-        self, group: str, topic: str, to: Any = None, *, shift: int | None = None, dry_run: bool = False
+        self,
+        group: str,
+        topic: str,
+        to: Any = None,
+        *,
+        shift: int | None = None,
+        like: str | None = None,
+        dry_run: bool = False,
     ) -> Sequence[ResetPart]:
-        """Moves a group without members `to` earliest, latest, an offset or a time, or by `shift` messages."""
-        if (to is None) == (shift is None):
-            raise InvalidRequest(problem="a reset needs either `to` or `shift`")
+        """Moves a group without members `to` earliest, latest, an offset or a time, or by `shift` messages, or to
+        where the group `like` is."""
+        if [to, shift, like].count(None) != 2:
+            raise InvalidRequest(problem="a reset needs one of `to`, `shift` and `like`")
         position = None if to is None else parse_position(to, self._broker.clock.now_ms(), "to")
-        answer = (await self._broker.call(ResetGroup(group, topic, position, shift, dry_run))).answer
+        answer = (await self._broker.call(ResetGroup(group, topic, position, shift, dry_run, like))).answer
         if not isinstance(answer, GroupReset):
             raise unexpected(answer)
         return answer.partitions
+
+    async def commit(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        """Sets the next offsets of a group without members, by topic and partition; a new group is created.
+
+        For programs that keep their position elsewhere and want their lag shown. Raises GroupNotEmpty.
+        """
+        found = await next_offsets(self._broker, offsets)
+        parts = [CommitPart(*place, offset) for place, offset in found.items()]
+        if parts:
+            await self._broker.call(CommitOffsets(check_name(group, "group"), None, parts, creates=True))
 
     async def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection
+from quiver.client._async.read.offsets import next_offsets
 from quiver.client._async.stream.stream import AsyncStream
 from quiver.client.stream.offsets import StreamOffsets
-from quiver.model.errors import InvalidRequest, PartitionNotFound
 from quiver.model.names import check_name
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import AddOffsets, GroupOffsetCommit, ProducerKey
@@ -24,15 +24,7 @@ class AsyncTransactionOffsets:
 
     async def add(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """Raises TopicNotFound, PartitionNotFound. Whether the group accepts the offsets is checked at the commit."""
-        found: dict[tuple[int, int], int] = {}
-        for topic, parts in offsets.items():
-            info = await self._broker.topic(topic)
-            for partition, offset in parts.items():
-                if not 0 <= partition < info.partitions:
-                    raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
-                if offset < 0:
-                    raise InvalidRequest(problem=f"offset {offset} must be 0 or more")
-                found[info.id, partition] = offset
+        found = await next_offsets(self._broker, offsets)
         if found:
             self._named.setdefault(check_name(group, "group"), {}).update(found)
 

@@ -1,10 +1,10 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""Offsets for positions: earliest, latest, or the first at or after a time."""
+"""Offsets for positions (earliest, latest, or the first at or after a time), and offsets that a user gives."""
 
 from collections.abc import Iterable, Mapping
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
-from quiver.model.errors import PartitionNotFound, error_from_wire
+from quiver.model.errors import InvalidRequest, PartitionNotFound, error_from_wire
 from quiver.model.position import Position
 from quiver.protocol.messages import ListOffsets, OffsetPart, Offsets
 
@@ -45,3 +45,19 @@ def offsets_at(
     if not numbers:
         return {}
     return find_offsets(broker, info.id, dict.fromkeys(numbers, position), read_committed=read_committed)
+
+
+def next_offsets(
+    broker: ReconnectingConnection, offsets: Mapping[str, Mapping[int, int]]
+) -> dict[tuple[int, int], int]:
+    """A user's offsets by topic id and partition. Raises TopicNotFound, PartitionNotFound or InvalidRequest."""
+    found: dict[tuple[int, int], int] = {}
+    for topic, parts in offsets.items():
+        info = broker.topic(topic)
+        for partition, offset in parts.items():
+            if not 0 <= partition < info.partitions:
+                raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
+            if offset < 0:
+                raise InvalidRequest(problem=f"offset {offset} must be 0 or more")
+            found[info.id, partition] = offset
+    return found

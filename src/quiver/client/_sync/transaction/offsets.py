@@ -4,9 +4,9 @@
 from collections.abc import Mapping
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client._sync.read.offsets import next_offsets
 from quiver.client._sync.stream.stream import Stream
 from quiver.client.stream.offsets import StreamOffsets
-from quiver.model.errors import InvalidRequest, PartitionNotFound
 from quiver.model.names import check_name
 from quiver.protocol.group_messages import CommitPart
 from quiver.protocol.transaction_messages import AddOffsets, GroupOffsetCommit, ProducerKey
@@ -25,15 +25,7 @@ class TransactionOffsets:
 
     def add(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """Raises TopicNotFound, PartitionNotFound. Whether the group accepts the offsets is checked at the commit."""
-        found: dict[tuple[int, int], int] = {}
-        for topic, parts in offsets.items():
-            info = self._broker.topic(topic)
-            for partition, offset in parts.items():
-                if not 0 <= partition < info.partitions:
-                    raise PartitionNotFound(topic=topic, count=info.partitions, partition=partition)
-                if offset < 0:
-                    raise InvalidRequest(problem=f"offset {offset} must be 0 or more")
-                found[info.id, partition] = offset
+        found = next_offsets(self._broker, offsets)
         if found:
             self._named.setdefault(check_name(group, "group"), {}).update(found)
 

@@ -68,7 +68,7 @@ class RedriveRequest(PurgeRequest, kw_only=True):
     """An empty one means all. The fields of the filter may also stand next to it."""
 
     to: Annotated[str | None, note("Send them to this topic instead of the one they came from.", **NAME)] = None
-    job: Annotated[bool | None, Meta(description="Begin a job and return 202 with its id, for /jobs.")] = None
+    job: Annotated[bool | None, Meta(description="Begin a job and return its id, for /jobs.")] = None
     rate: Annotated[float | None, note("Dead letters per second; makes it a job.", exclusiveMinimum=0)] = None
 
 
@@ -81,7 +81,7 @@ class TakenResponse(msgspec.Struct, kw_only=True):
 
 
 class RedriveResponse(TakenResponse, kw_only=True):
-    """Of a job (202), only its fields and the topic say something."""
+    """Of a job, only its fields and the topic say something."""
 
     redriven: int
     id: Annotated[str | UnsetType, Meta(description="Of the job.")] = UNSET
@@ -128,7 +128,7 @@ class DeadLetterRoutes:
         nothing = _to_response(topic, wanted, DeadLettersTaken(0, [], []))
         shown = RedriveResponse(redriven=0, **nothing)
         shown.id, shown.state, shown.moved, shown.total = job.id, job.state, job.moved, job.total
-        return Response(shown, 202)
+        return Response(shown)
 
     async def purge(self, request: Request) -> Response:
         topic, wanted = request.topic(), await request.body(PurgeRequest)
@@ -161,7 +161,6 @@ def dead_letter_routes(broker: "Broker") -> Routes:
                 body=RedriveRequest,
                 example={"reason": "max_attempts", "dry_run": True},
                 response=RedriveResponse,
-                other_status=202,
             )
         },
         "/topics/{topic}/dlq/purge": {

@@ -110,9 +110,7 @@ class SearchRoutes:
     async def begin(self, request: Request) -> Response | StreamedResponse:
         topic, body = request.topic(), await request.body(SearchBody)
         search = body.request(self._broker.clock.now_ms())
-        found = _shown(request, await self._broker.searches.begin(topic, search))
-        found.status = 202
-        return found
+        return _shown(request, await self._broker.searches.begin(topic, search))
 
     async def progress(self, request: Request) -> Response | StreamedResponse:
         query = request.query(ProgressQuery)
@@ -177,7 +175,6 @@ def search_routes(broker: "Broker") -> Routes:
                 summary="Begin a search for messages that fit an expression, the newest first",
                 body=SearchBody,
                 example={"where": 'value.total > 300 and "c-1" in key', "from": "-1d", "limit": 100},
-                status=202,
             )
         },
         "/search/{search}": {

@@ -1,0 +1,1 @@
+"""How far streams are, for Spark's progress reports and for groups of the broker."""
