@@ -23,8 +23,8 @@ import scala.collection.Iterator;
 public final class PlanEachQuery extends Rule {
     private static final String REFUSED =
         "a topic is no table of the catalog: Spark does not pass the options of CREATE TABLE or saveAsTable on."
-        + " Use CREATE TEMPORARY VIEW name USING quiver OPTIONS (bootstrap 'host:7481', topic 'orders') to read,"
-        + " and df.write.format(\"quiver\").option(\"topic\", \"orders\").mode(\"append\").save() to write";
+        + " Use the table quiver.orders for the topic 'orders', or CREATE TEMPORARY VIEW name USING quiver OPTIONS"
+        + " (bootstrap 'host:7481', topic 'orders') to read, and df.write.format(\"quiver\").option(\"topic\", \"orders\").mode(\"append\").save() to write";
     private final Field source;
 
     public PlanEachQuery() throws Exception {

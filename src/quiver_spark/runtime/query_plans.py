@@ -6,13 +6,15 @@ compiler for generated code turns into a class.
 """
 
 import logging
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from quiver_spark.runtime.java_source import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _logger = logging.getLogger(__name__)
+_PACKAGE = "quiver_spark.runtime"
 _RULE = "PlanEachQuery"
 
 
@@ -25,20 +27,10 @@ def plan_each_query(spark: "SparkSession") -> None:
         optimizer: Any = spark._jsparkSession.experimental()
         rules = optimizer.extraOptimizations()
         if _RULE not in rules.toString():
-            getattr(optimizer, "extraOptimizations_$eq")(rules.appended(_compiled_rule(spark)))
+            getattr(optimizer, "extraOptimizations_$eq")(rules.appended(compiled(spark, _PACKAGE, _RULE)))
     except Exception as error:  # a Spark without these internals may raise anything
         _logger.warning(
             "a DataFrame of this session is planned at its first action and shows nothing newer; load() it again to"
             " read what was published since (%s)",
             str(error).partition("\n")[0],
         )
-
-
-def _compiled_rule(spark: "SparkSession") -> Any:
-    jvm: Any = spark._jvm
-    gateway: Any = spark.sparkContext._gateway
-    compiler = jvm.org.codehaus.janino.SimpleCompiler()
-    compiler.setParentClassLoader(spark._jsparkSession.getClass().getClassLoader())
-    compiler.cook(files("quiver_spark.runtime").joinpath(f"{_RULE}.java").read_text())
-    rule = compiler.getClassLoader().loadClass(f"quiver.spark.{_RULE}")
-    return rule.getConstructor(gateway.new_array(jvm.Class, 0)).newInstance(gateway.new_array(jvm.Object, 0))

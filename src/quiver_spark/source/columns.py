@@ -1,6 +1,6 @@
 """The columns of a message in Spark, and how stored frames become Arrow batches with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,9 +44,10 @@ SPARK_TYPES = {
 SPARK_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items())
 
 
-def spark_schema(*, with_headers: bool = True) -> str:
-    """The columns of a read that names none."""
-    return ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items() if with_headers or name != "headers")
+def spark_schema(*, headers: bool = True, typed: Mapping[str, str] | None = None) -> str:
+    """The columns of a read that names none; `typed` has columns in the place of others, and more."""
+    kinds = SPARK_TYPES | dict(typed or {})
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items() if headers or name != "headers")
 
 
 _Integers = npt.NDArray[np.int64]

@@ -8,6 +8,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from quiver_spark.json_values.typed_values import message_columns, typed_values
 from quiver_spark.runtime.worker_modules import expect_to_be_cut_off, settle_modules
 from quiver_spark.source.columns import check_columns
 from quiver_spark.source.frames import read_slice
@@ -40,8 +41,9 @@ class SliceReader:
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
-        self._columns = check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields])
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+        self._typed = typed_values(schema, self._schema)
+        self._columns = check_columns(message_columns(schema, typed=self._typed is not None))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
@@ -49,5 +51,6 @@ class SliceReader:
         expect_to_be_cut_off()
         for slice_ in partition.slices:
             for batch in read_slice(slice_, self.options, self._columns):
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+                columns = batch.columns if self._typed is None else self._typed.converted(batch, self._schema.names)
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
         settle_modules()
