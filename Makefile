@@ -50,7 +50,7 @@ chaos: setup ## the long versions of the fault tests
 	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
 
 simulate: setup ## 1,000 seeds of the simulator, until one fails; SEEDS=, FIRST=, SECONDS= (docs/simulation.md)
-	@.venv/bin/python -m quiver.testing.simulation --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60)
+	@.venv/bin/python -m quiver.testing.simulation --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60) $(ARGS)
 
 spark: ## set up PySpark and, when it is missing, Java
 	@scripts/setup spark

@@ -12,6 +12,10 @@ from benchmarks.workloads.node.loop_stall import measure_loop_stall
 from benchmarks.workloads.node.memory import measure_memory
 from benchmarks.workloads.node.startup_with_data import measure_startup
 from benchmarks.workloads.node.startup_with_history import measure_start_up
+from benchmarks.workloads.observe.console import measure_console
+from benchmarks.workloads.observe.metrics import measure_observe
+from benchmarks.workloads.observe.searching import measure_search
+from benchmarks.workloads.observe.tracing import measure_tracing
 from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
 from benchmarks.workloads.queues.unsettled import measure_queue_unsettled
@@ -50,6 +54,10 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "delays": measure_delays,
     "transactions": measure_transactions,
     "compaction": measure_compaction,
+    "observe": measure_observe,
+    "search": measure_search,
+    "tracing": measure_tracing,
+    "console": measure_console,
     "spark-reads": measure_spark_reads,
     "spark-curve": measure_spark_curve,
     "spark-writes": measure_spark_writes,

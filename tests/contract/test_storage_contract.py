@@ -73,6 +73,17 @@ class TestAppendAndRead:
         assert log.size_bytes == sum(f.header.frame_bytes for f in frames)
         assert log.last_append_time_ms == 1004
 
+    async def test_headers_without_bodies(self, log: Log) -> None:
+        frames = run_of(5)
+        await log.append(frames)
+        stored = await log.read(10, max_bytes=MUCH, end_offset=40)
+        assert stored is not None
+        headers = [bytes(frame.header_bytes) for frame in frames[1:4]]
+        assert [await stored.read_headers(most) for most in (MUCH, 200, 1)] == [
+            b"".join(headers[:count]) for count in (3, 2, 1)
+        ]
+        stored.release()
+
     async def test_an_append_that_is_begun_is_readable_when_it_ends(self, log: Log) -> None:
         frames = run_of(3)
         await log.append(frames[:1])

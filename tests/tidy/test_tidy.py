@@ -69,7 +69,6 @@ NEVER_SIMULATED = {
     "quiver/app/embedded.py": "gives a broker a thread and a loop of its own",
     "quiver/telemetry/logs.py": "writes log lines of the process, in a thread",
     "quiver/log/compaction/worker.py": "is a process of its own",
-    "quiver/testing/simulation/runner.py": "spreads simulations over processes",
     "quiver/gateways/http/application.py": "measures requests for log lines and metrics only",
     "quiver/log/files/sync_times.py": "measures syncs for metrics only",
 }

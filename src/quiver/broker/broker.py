@@ -319,6 +319,7 @@ class Broker:
         min_bytes: int,
         max_bytes: int,
         read_committed: bool = True,
+        headers_only: bool = False,
     ) -> list[FetchedSlice]:
         self._check_running()
         return await self._fetch.fetch(
@@ -327,6 +328,7 @@ class Broker:
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             read_committed=read_committed,
+            headers_only=headers_only,
         )
 
     async def find_offset(

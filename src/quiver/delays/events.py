@@ -52,7 +52,14 @@ class Purged(msgspec.Struct, tag=5, array_like=True, frozen=True):
     """Every message with an id below this is gone."""
 
 
-DelayEvent = Cancelled | Left | MoveDone | Relocated | Purged
+class Rescheduled(msgspec.Struct, tag=6, array_like=True, frozen=True):
+    """Messages are due at another time than the schedule log says."""
+
+    ids: bytes
+    deliver_at_ms: int
+
+
+DelayEvent = Cancelled | Left | MoveDone | Relocated | Purged | Rescheduled
 
 CODEC: EventCodec[DelayEvent] = EventCodec(
     msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(DelayEvent).decode
@@ -69,9 +76,10 @@ class MoveContent(msgspec.Struct, frozen=True):
     def columns(self) -> tuple[Integers, Integers, Integers]:
         return self.ids, self.places, self.times_ms
 
-    def pack(self) -> list[bytes]:
-        """Messages that are at their id need nothing else: their times are in the schedule log."""
-        if np.array_equal(self.ids, self.places):
+    def pack(self, *, is_rescheduled: bool) -> list[bytes]:
+        """Messages that are at their id need nothing else, unless some were rescheduled: their times are in the
+        schedule log."""
+        if not is_rescheduled and np.array_equal(self.ids, self.places):
             return [packed(self.ids)]
         return [packed(self.ids), packed(self.places), packed(self.times_ms)]
 

@@ -65,6 +65,13 @@ class Pending:
             if message.id < self.in_place_from:
                 self.relocate(message.id, message.place)
 
+    def reschedule(self, id: int, deliver_at_ms: int) -> Delayed | None:
+        """Makes a message due at another time; returns it as it was, None if it is not pending."""
+        message = self.remove(id)
+        if message is not None:
+            self.put([message._replace(deliver_at_ms=deliver_at_ms)])
+        return message
+
     def find(self, id: int) -> Delayed | None:
         time = self._times.find(id)
         return None if time is None else self._delayed(id, time)

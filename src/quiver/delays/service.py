@@ -98,7 +98,7 @@ class Delays:
         """Those that are open, by topic id and partition."""
         return [(delays.place, delays.schedule) for delays in self._partitions.all()]
 
-    # looking and cancelling
+    # looking, cancelling, rescheduling
 
     @property
     def tasks(self) -> Sequence[SupervisedTask | PeriodicTask]:
@@ -164,6 +164,12 @@ class Delays:
         delays = self._find(topic_name, partition)
         return set() if delays is None else await delays.cancel(ids)
 
+    async def reschedule(self, topic_name: str, partition: int, ids: Sequence[int], deliver_at_ms: int) -> set[int]:
+        """Makes messages due at another time; returns those that will be delivered then. The others had left, or
+        never existed."""
+        delays = self._find(topic_name, partition)
+        return set() if delays is None else await delays.reschedule(ids, deliver_at_ms)
+
     async def stats(self) -> DelayStats:
         pending = scheduled = delivered = cancelled = expired = lost = delay_ms = 0
         lateness = Lateness()
@@ -204,7 +210,6 @@ class Delays:
         for delays in self._partitions.of(topic.id):
             self._deleted_lateness.add(delays.moves.lateness.seconds)
             delays.moves.lateness = Lateness()
-        """Ends all work on a topic, whose files are about to be removed."""
         await self._partitions.remove_topic(topic.id)
 
     # inner

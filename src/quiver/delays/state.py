@@ -4,7 +4,7 @@ The messages themselves are in the schedule log: a message is scheduled by writi
 timers journal. How messages left is in the journal.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from quiver.delays.events import (
     MoveDone,
     Purged,
     Relocated,
+    Rescheduled,
     packed,
     unpacked,
 )
@@ -60,6 +61,8 @@ class DelayState:
         self._leaving: set[int] = set()
         self._ahead = IntervalSet()
         """At start-up: messages that have left already and were not seen yet."""
+        self._rescheduled: dict[int, int] = {}
+        """At start-up: when messages are due that were not seen yet, other than the schedule log says."""
 
     # coming
 
@@ -76,6 +79,14 @@ class DelayState:
         if self._ahead:
             stays = ~_are_in(self._ahead, ids)
             ids, times_ms = ids[stays], times_ms[stays]
+        if self._rescheduled:
+            times_ms = np.array(
+                [
+                    self._rescheduled.pop(id, time_ms)
+                    for id, time_ms in zip(ids.tolist(), times_ms.tolist(), strict=True)
+                ],
+                np.int64,
+            )
         self.pending.add(ids, times_ms << PRIORITY_BITS | priority)
 
     def pass_over(self, offset: int) -> None:
@@ -86,6 +97,7 @@ class DelayState:
         """The schedule log was read up to an offset."""
         self.known_below = max(self.known_below, offset)
         self._ahead.clear()
+        self._rescheduled.clear()
 
     # leaving
 
@@ -107,6 +119,16 @@ class DelayState:
         self.totals.cancelled -= len(messages)
         self.pending.put(messages)
 
+    def reschedule(self, ids: Iterable[int], deliver_at_ms: int) -> list[Delayed]:
+        """Makes messages due at another time; returns those that could still be changed, as they were."""
+        found = (self.pending.reschedule(id, deliver_at_ms) for id in ids if id not in self._leaving)
+        return [message for message in found if message is not None]
+
+    def undo_reschedule(self, messages: Sequence[Delayed]) -> None:
+        """It could not be written."""
+        for message in messages:
+            self.reschedule([message.id], message.deliver_at_ms)
+
     def take_due(self, now_ms: int, limit: int) -> list[Delayed]:
         """Takes what is due, in order of time. It cannot be cancelled any more unless it is put back."""
         taken = self.pending.take(now_ms, limit)
@@ -119,10 +141,19 @@ class DelayState:
             self.pending.give_back(message)
 
     def leave(
-        self, target: Target, parts: Sequence[Sequence[Delayed]], expired: Sequence[Delayed], lost: Sequence[Delayed]
+        self,
+        target: Target,
+        parts: Sequence[Sequence[Delayed]],
+        expired: Sequence[Delayed],
+        lost: Sequence[Delayed],
+        rescheduled: Collection[int] = (),
     ) -> Left:
-        """What was taken leaves: each part as a move; expired and lost messages without one."""
-        moves = [self.outbox.begin(target, len(part), _content(part).pack()) for part in parts]
+        """What was taken leaves: each part as a move; expired and lost messages without one. `rescheduled` are the
+        parts with messages whose time is not that of the schedule log."""
+        moves = [
+            self.outbox.begin(target, len(part), _content(part).pack(is_rescheduled=index in rescheduled))
+            for index, part in enumerate(parts)
+        ]
         for message in (message for part in (*parts, expired, lost) for message in part):
             self._leaving.discard(message.id)
             self.pending.remove(message.id)
@@ -189,6 +220,8 @@ class DelayState:
                 self._apply_relocated(event)
             case Purged():
                 self._apply_purged(event.below)
+            case Rescheduled():
+                self._apply_rescheduled(event)
 
     def _apply_left(self, event: Left) -> None:
         expired, lost = unpacked(event.expired), unpacked(event.lost)
@@ -206,12 +239,20 @@ class DelayState:
             if self.pending.find(id) is None:
                 if id < self.known_below or id in self._ahead:
                     continue
-                self.pending.add(np.array([id]), np.array([time]))
+                at_ms = self._rescheduled.pop(id, time >> PRIORITY_BITS)
+                priority = time & ((1 << PRIORITY_BITS) - 1)
+                self.pending.add(np.array([id]), np.array([at_ms << PRIORITY_BITS | priority]))
             self.pending.relocate(id, place)
 
     def _apply_purged(self, below: int) -> None:
         self.purged_below = max(self.purged_below, below)
         self.pending.remove_below(below)
+
+    def _apply_rescheduled(self, event: Rescheduled) -> None:
+        for id in unpacked(event.ids).tolist():
+            is_known = self.pending.reschedule(id, event.deliver_at_ms) is not None
+            if not is_known and id >= self.known_below and id not in self._ahead:
+                self._rescheduled[id] = event.deliver_at_ms
 
     def _leave_early(self, ids: Integers) -> int:
         """Removes these and returns how many there were. Those that are not known yet are remembered."""

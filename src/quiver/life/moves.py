@@ -113,24 +113,26 @@ def _removed(event: DeadLettersRemoved, at_ms: int, offset: int) -> Removed:
 async def delayed_from(delays: PartitionDelays, looked_up: LookedUp) -> DelayedOrigin | None:
     """The delayed message that became this one, as long as the journal and the schedule log have it."""
 
-    def choose(data: bytes | memoryview, position: int, header: FrameHeader) -> int | None:
+    def choose(data: bytes | memoryview, position: int, header: FrameHeader) -> tuple[int, int] | None:
         for record in _records(data, position, header):
             event = CODEC.decode(record)
             if isinstance(event, Left):
                 for move in event.moves:
                     place = _place_in(move, looked_up)
                     if place is not None:
-                        return int(MoveContent.unpack(move.content).ids[place])
+                        content = MoveContent.unpack(move.content)
+                        return int(content.ids[place]), int(content.times_ms[place])
         return None
 
-    id = await _last_before(delays.timers_log, looked_up, choose)
-    if id is None:
+    found = await _last_before(delays.timers_log, looked_up, choose)
+    if found is None:
         return None
+    id, at_ms = found
     rows, _ = await read_rows(delays.schedule.log, [id])
     row = rows.get(id)
     if row is None or row.timestamp_ms != looked_up.row.message.timestamp_ms:
         return None
-    return DelayedOrigin(id, row.scheduled_ms, row.deliver_at_ms)
+    return DelayedOrigin(id, row.scheduled_ms, row.deliver_at_ms if at_ms < 0 else at_ms)
 
 
 async def _last_before(journal: Log, looked_up: LookedUp, choose: Callable[..., T | None]) -> T | None:

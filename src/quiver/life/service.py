@@ -16,13 +16,14 @@ from quiver.model.errors import Closed, PartitionNotFound, ShuttingDown, TopicNo
 from quiver.model.names import TopicPartition
 from quiver.model.times import format_time
 from quiver.model.topic import Topic
-from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife, Place, Standing
+from quiver.model.trace.life import FrameFacts, GroupStanding, LifeEvent, MessageLife, Place, Standing
 from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
 from quiver.outbox.outbox import Move, Target, mover_id, source_of
 from quiver.partition.partition import Partition
 from quiver.queues.journal.events import DeadLetterOrigin
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
+from quiver.records.header import COMPRESSION_NAMES, FrameHeader
 from quiver.streams.service import Streams
 from quiver.system.clock import Clock
 from quiver.topics.catalogue import TopicCatalogue
@@ -90,6 +91,7 @@ class MessageLives:
             found.known_since_ms if is_partly_known else None,
             notes,
             trace_id(looked_up),
+            _frame(looked_up.header),
         )
 
     # how it came
@@ -238,6 +240,18 @@ def trace_id(looked_up: LookedUp) -> str:
     """Of its header `traceparent`, if that is one."""
     parent = parse_traceparent((looked_up.row.message.headers or {}).get(TRACEPARENT))
     return "" if parent is None else parent.trace_id
+
+
+def _frame(header: FrameHeader) -> FrameFacts:
+    return FrameFacts(
+        header.base_offset,
+        header.last_offset,
+        header.record_count,
+        header.frame_bytes,
+        header.uncompressed_length,
+        COMPRESSION_NAMES[header.compression],
+        header.producer_id,
+    )
 
 
 def _death(number: int, looked_up: LookedUp) -> LifeEvent:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from quiver.model.errors import OffsetOutOfRange, QuiverError
-from quiver.model.limits import Limits
+from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
+from quiver.model.limits import MIB, Limits
 from quiver.model.position import Position
 from quiver.partition.committed_view import CommittedView
 from quiver.partition.partition import Partition
 from quiver.partition.traffic import Traffic
+from quiver.records.header import HEADER_BYTES, unpack_header
+from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import FrameSlice
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, Turnstile
@@ -19,6 +21,10 @@ from quiver.topics.partitions import Partitions
 
 _PARTS_PER_LOOK = 16
 """After so many parts the time is looked at, and others run if it is up."""
+_HEADERS_SPAN_BYTES = 64 * MIB
+"""A part of headers alone is about no more stored bytes than this."""
+_HEADERS_BYTES = 1 * MIB
+"""And has no more of them: a thread reads each separately."""
 
 
 class FetchPart(NamedTuple):
@@ -52,6 +58,7 @@ class _Wanted(NamedTuple):
     min_bytes: int
     max_bytes: int
     read_committed: bool
+    headers_only: bool = False
 
     def is_met_by(self, answer: Sequence[FetchedSlice]) -> bool:
         total = 0
@@ -131,12 +138,14 @@ class Fetch:
         min_bytes: int,
         max_bytes: int,
         read_committed: bool = True,
+        headers_only: bool = False,
     ) -> list[FetchedSlice]:
         """Returns as soon as there are min_bytes or an error, or after max_wait_ms.
 
-        With `read_committed` slices end where the first open transaction begins.
+        With `read_committed` slices end where the first open transaction begins. With `headers_only` they have the
+        headers of the frames without bodies, and sizes are those of the headers.
         """
-        wanted = _Wanted(min_bytes, min(max_bytes, self._limits.fetch_bytes), read_committed)
+        wanted = _Wanted(min_bytes, min(max_bytes, self._limits.fetch_bytes), read_committed, headers_only)
         deadline = self._clock.monotonic() + max_wait_ms / 1000
         answer = await self._read(parts, wanted)
         if max_wait_ms > 0 and not wanted.is_met_by(answer):
@@ -200,15 +209,15 @@ class Fetch:
 
     async def _read(self, parts: Sequence[FetchPart], wanted: "_Wanted") -> list[FetchedSlice]:
         answer: list[FetchedSlice] = []
-        budget, read_committed, pace = wanted.max_bytes, wanted.read_committed, Pace()
+        budget, pace = wanted.max_bytes, Pace()
         try:
             for number, part in enumerate(parts):
                 if not number % _PARTS_PER_LOOK:
                     await pace.turn()
                 most, is_first = min(part.max_bytes, budget), budget == wanted.max_bytes
-                fetched = self._read_nothing(part, read_committed, has_room=most > 0 or is_first)
+                fetched = self._read_nothing(part, wanted.read_committed, has_room=most > 0 or is_first)
                 if fetched is None:
-                    fetched = await self._read_part(part, most, is_first, read_committed)
+                    fetched = await self._read_part(part, most, is_first, wanted)
                 answer.append(fetched)
                 if fetched.slice is not None:
                     budget -= fetched.slice.length
@@ -236,7 +245,7 @@ class Fetch:
             part, None, start, high_watermark, last_stable, partition.leader_epoch, ttl_ms=partition.ttl_ms
         )
 
-    async def _read_part(self, part: FetchPart, max_bytes: int, is_first: bool, read_committed: bool) -> FetchedSlice:
+    async def _read_part(self, part: FetchPart, max_bytes: int, is_first: bool, wanted: "_Wanted") -> FetchedSlice:
         try:
             partition = self._partitions.get(part.topic_id, part.partition)
             log = partition.log
@@ -246,12 +255,16 @@ class Fetch:
                 raise _out_of_range(partition, part.partition, part.offset)
             # A slice has at least one frame: once the response has something, an empty budget means no more slices.
             found = None
-            end = last_stable if read_committed else high_watermark
+            end = last_stable if wanted.read_committed else high_watermark
+            span = _HEADERS_SPAN_BYTES if wanted.headers_only else max(max_bytes, 1)
             if (max_bytes > 0 or is_first) and (part.offset < end or part.offset < log.start_offset):
-                found = await log.read(part.offset, max_bytes=max(max_bytes, 1), end_offset=end)
+                found = await log.read(part.offset, max_bytes=span, end_offset=end)
                 if found is not None and part.offset < log.start_offset:
                     found.release()  # removed meanwhile: its aborts may be forgotten
                     raise _out_of_range(partition, part.partition, part.offset)
+            size_bytes = 0 if found is None else found.length
+            if found is not None and wanted.headers_only:
+                found = await _headers_of(found, max_bytes, partition.name)
         except OffsetOutOfRange as error:
             start = log.start_offset
             if part.offset >= start:
@@ -260,7 +273,7 @@ class Fetch:
             return FetchedSlice(part, None, log_start=start, error=error, removed_count=removed_count)
         except QuiverError as error:
             return FetchedSlice(part, None, error=error)
-        aborted = committed.aborted_in(part.offset, found.length) if found is not None and read_committed else ()
+        aborted = committed.aborted_in(part.offset, size_bytes) if size_bytes and wanted.read_committed else ()
         return FetchedSlice(
             part,
             found,
@@ -272,6 +285,17 @@ class Fetch:
             ttl_ms=partition.ttl_ms,
             traffic=partition.traffic,
         )
+
+
+async def _headers_of(found: FrameSlice, max_bytes: int, name: str) -> FrameSlice:
+    """The headers of a slice, which is released."""
+    try:
+        headers = await found.read_headers(min(max_bytes, _HEADERS_BYTES))
+    finally:
+        found.release()
+    if not headers:
+        raise CorruptData(where=name, problem="a header has changed since it was found", next_offset=found.end_offset)
+    return MemorySlice([headers], unpack_header(headers, len(headers) - HEADER_BYTES).next_offset)
 
 
 def _out_of_range(partition: Partition, number: int, offset: int) -> OffsetOutOfRange:

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 from quiver.model.errors import InvalidRequest
 from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import Priority
+from quiver.model.times import parse_duration_ms, parse_time_ms
 
 DelayedStatus = Literal["pending", "delivered", "cancelled", "expired"]
 
@@ -58,6 +59,13 @@ class DelayedMessage(msgspec.Struct, frozen=True, array_like=True):
     deliver_at_ms: int
     priority: Priority
     state: DelayedStatus
+
+
+def due_ms(delay: object, deliver_at: object, now_ms: int) -> int:
+    """When a delayed message is to be due: so long from now, or at a time."""
+    if (delay is None) == (deliver_at is None):
+        raise InvalidRequest(problem="say when: give either delay or deliver_at")
+    return parse_time_ms(deliver_at, "deliver_at") if delay is None else now_ms + parse_duration_ms(delay, "delay")
 
 
 class DelayedId(NamedTuple):

@@ -25,7 +25,15 @@ class CancelDelayed(Message, tag=62, frozen=True):
     ids: list[int]
 
 
-DelayRequest = ListDelayed | GetDelayed | CancelDelayed
+class RescheduleDelayed(Message, tag=63, frozen=True):
+    topic: str
+    partition: int
+    ids: list[int]
+    deliver_at_ms: int
+    """When they are due from now on; a time that has passed means now."""
+
+
+DelayRequest = ListDelayed | GetDelayed | CancelDelayed | RescheduleDelayed
 
 
 class DelayedList(Message, tag=160, frozen=True):
@@ -43,4 +51,9 @@ class CancelledDelayed(Message, tag=162, frozen=True):
     """Those that are cancelled now. The others had left, or never existed."""
 
 
-DelayResponse = DelayedList | Delayed | CancelledDelayed
+class RescheduledDelayed(Message, tag=163, frozen=True):
+    ids: list[int]
+    """Those that are due at the new time. The others had left, or never existed."""
+
+
+DelayResponse = DelayedList | Delayed | CancelledDelayed | RescheduledDelayed

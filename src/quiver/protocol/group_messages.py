@@ -59,13 +59,14 @@ class DescribeGroup(Message, tag=25, frozen=True):
 
 
 class ResetGroup(Message, tag=26, frozen=True):
-    """Either a position, or a number of messages to move by."""
+    """Either a position, or a number of messages to move by, or another group whose positions are taken."""
 
     group: str
     topic: str
     to: Position | None = None
     shift: int | None = None
     dry_run: bool = False
+    like: str | None = None
 
 
 class DeleteGroup(Message, tag=27, frozen=True):

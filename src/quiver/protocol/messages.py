@@ -62,6 +62,8 @@ class Fetch(Message, tag=3, frozen=True):
     min_bytes: int = 1
     max_bytes: int = 16 * 1024 * 1024
     read_committed: bool = True
+    headers_only: bool = False
+    """The payload has the headers of the frames one after the other, without bodies."""
 
 
 class OffsetPart(msgspec.Struct, array_like=True, frozen=True):
@@ -202,6 +204,8 @@ class FetchedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of the topic, for messages that have no `expires_at` of their own."""
     removed_count: int | None = None
     """With an offset below the log's start: how many messages were there, up to `log_start`."""
+    headers_only: bool = False
+    """Whether the payload has headers without bodies: an older broker ignores that field of the request."""
 
 
 class Fetched(Message, tag=104, frozen=True):

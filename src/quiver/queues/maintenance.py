@@ -12,7 +12,7 @@ from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
 
-_SNAPSHOTS_EVERY_MS = 2_000
+_SNAPSHOTS_EVERY_SECONDS = 2.0
 _REPLAY_BYTES = 4 * MIB
 
 
@@ -34,6 +34,7 @@ class QueueMaintenance:
         self._groups = groups
         self._settings = settings
         self._clock, self._lease_clock = context.clock, context.lease_clock
+        self._snapshots_at = 0.0
         self.task = SupervisedTask("queues", self._run)
 
     async def start(self) -> None:
@@ -41,11 +42,12 @@ class QueueMaintenance:
         async for queue in paced(self._queues.all()):
             await self._forget_groups(queue)
             queue.resume()
+        self._snapshots_at = self._clock.monotonic() + _SNAPSHOTS_EVERY_SECONDS
         self.task.start()
 
-    async def expire_due(self) -> None:
+    async def expire_due(self, failures: Failures) -> None:
         """Ends expired leases and makes due retries available, in the partitions whose time has come."""
-        now_ms, failures = self._lease_clock.now_ms(), Failures()
+        now_ms = self._lease_clock.now_ms()
         while (place := self._times.take(now_ms)) is not None:
             queue = self._queues.get(*place)
             if queue is None:
@@ -55,7 +57,6 @@ class QueueMaintenance:
                 await self.expire(queue)
                 next_ms = queue.next_time_ms()
             self._times.note(queue, next_ms)
-        failures.check()
 
     async def expire(self, queue: PartitionQueue) -> None:
         """Ends the expired leases of one partition."""
@@ -63,24 +64,23 @@ class QueueMaintenance:
         for group_id in await queue.expire(lambda group_id: self._settings.of(topic_id, group_id)):
             self._topic_queues.changed(queue, group_id)
 
-    async def save_snapshots(self) -> None:
+    async def save_snapshots(self, failures: Failures) -> None:
         """Where they are due, and where the next start would have to replay too much."""
-        failures = Failures()
         async for queue in paced(self._queues.all()):
             with failures.of(f"a snapshot of the queues of {queue.partition.name}"):
                 await self._forget_groups(queue)
                 await queue.journal.snapshot_if_due()
         await self._shorten_replay(failures)
-        failures.check()
 
     async def _run(self) -> None:
-        snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
         while True:
             await self._times.pause()
-            await self.expire_due()
-            if self._clock.monotonic() * 1000 >= snapshots_at_ms:
-                await self.save_snapshots()
-                snapshots_at_ms = self._clock.monotonic() * 1000 + _SNAPSHOTS_EVERY_MS
+            failures = Failures()
+            await self.expire_due(failures)
+            if self._clock.monotonic() >= self._snapshots_at:
+                self._snapshots_at = self._clock.monotonic() + _SNAPSHOTS_EVERY_SECONDS
+                await self.save_snapshots(failures)
+            failures.check()
 
     async def _shorten_replay(self, failures: Failures) -> None:
         """Limits what the next start has to replay of all partitions together, however many there are."""

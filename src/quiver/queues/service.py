@@ -31,6 +31,7 @@ from quiver.queues.topic.consumers import Consumer
 from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather, paced
+from quiver.telemetry.failures import Failures
 from quiver.telemetry.supervised_task import SupervisedTask
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
@@ -155,7 +156,9 @@ class Queues:
 
     async def expire_due(self) -> None:
         """Ends expired leases and makes due retries available now, not only at the next turn of maintenance."""
-        await self._maintenance.expire_due()
+        failures = Failures()
+        await self._maintenance.expire_due(failures)
+        failures.check()
 
     async def expire(self, queue: PartitionQueue) -> None:
         """Ends the expired leases of one partition now."""

@@ -104,11 +104,12 @@ class QueueStats:
                     sum_.add(settled)
         return found
 
-    async def priorities(self) -> Priorities:
+    async def priorities(self, only: str | None = None) -> Priorities:
+        """Of all topics, or of one."""
         found = Priorities([0] * LEVELS, [0.0] * LEVELS, {})
         delivered, waited_ms = [0] * LEVELS, [0] * LEVELS
         group_ids: dict[str, set[int]] = {}
-        async for topic, number, partition, queue in self._all():
+        async for topic, number, partition, queue in self._all(only):
             if topic.name not in group_ids:
                 group_ids[topic.name] = self._queue_ids(topic)
             shown = await self._partition(topic, number, partition, queue, group_ids[topic.name])
@@ -126,9 +127,11 @@ class QueueStats:
         found.average_wait_ms[:] = [wait / max(1, count) for wait, count in zip(waited_ms, delivered, strict=True)]
         return found
 
-    async def _all(self) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionQueue | None]]":
+    async def _all(
+        self, only: str | None = None
+    ) -> "AsyncIterator[tuple[Topic, int, Partition, PartitionQueue | None]]":
         pace = Pace()
-        for topic in self._metadata.topics():
+        for topic in self._metadata.topics() if only is None else [self._metadata.topic(only)]:
             known: Mapping[int, PartitionQueue] = self._queues.partition_queues(topic.id)
             for number, partition in self._partitions.owned(topic.id):
                 await pace.turn()

@@ -322,14 +322,32 @@ def headers_array(rows: Sequence[Mapping[str, bytes] | None]) -> pa.Array:
     """A map per message; null where there is None."""
     ends = np.zeros(len(rows) + 1, np.int32)
     np.cumsum([len(row) if row else 0 for row in rows], out=ends[1:])
-    given = [row for row in rows if row]
-    names = list_array(list(chain.from_iterable(given)), HEADERS_TYPE.key_type)
-    contents = list_array(list(chain.from_iterable(row.values() for row in given)), HEADERS_TYPE.item_type)
-    pairs = pa.StructArray.from_arrays([names, contents], fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field])
+    pairs = _pairs([row for row in rows if row])
     validity, null_count = _validity(rows)
     return pa.Array.from_buffers(
         HEADERS_TYPE, len(rows), [validity, pa.py_buffer(ends)], null_count, children=[pairs]
     )
+
+
+def sparse_headers(count: int, rows: Mapping[int, Mapping[str, bytes]]) -> pa.Array:
+    """A map per message for the few rows that have one; null for the others, which cost next to nothing."""
+    present, ends = np.zeros(count, np.bool_), np.zeros(count + 1, np.int32)
+    places = np.fromiter(rows, np.int64, len(rows))
+    present[places] = True
+    ends[places + 1] = [len(row) for row in rows.values()]
+    np.cumsum(ends, out=ends)
+    validity = bitmap(present) if len(rows) < count else None
+    buffers = [validity, pa.py_buffer(ends)]
+    return pa.Array.from_buffers(
+        HEADERS_TYPE, count, buffers, count - len(rows), children=[_pairs(list(rows.values()))]
+    )
+
+
+def _pairs(rows: Sequence[Mapping[str, bytes]]) -> pa.StructArray:
+    """Names and contents of headers, one message after the other."""
+    names = list_array(list(chain.from_iterable(rows)), HEADERS_TYPE.key_type)
+    contents = list_array(list(chain.from_iterable(row.values() for row in rows)), HEADERS_TYPE.item_type)
+    return pa.StructArray.from_arrays([names, contents], fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field])
 
 
 def _would_import_pandas() -> bool:

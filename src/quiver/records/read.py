@@ -175,3 +175,9 @@ def split_frames(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[int, 
             return
         yield position, header
         position = following
+
+
+def split_headers(buffer: bytes | bytearray | memoryview) -> Iterator[tuple[int, FrameHeader]]:
+    """Position and header of each frame in a buffer of headers without bodies; InvalidFrame at a bad one."""
+    for position in range(0, len(buffer), HEADER_BYTES):
+        yield position, read_stamped_header(buffer, position)

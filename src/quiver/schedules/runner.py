@@ -130,9 +130,10 @@ class ScheduleRunner:
 
     async def _fire_due(self) -> bool:
         """Fires what is due, some at a time; False when there is nothing left."""
-        for name in self._table.due(self._clock.now_ms(), _FIRED_AT_ONCE):
+        due_states = [self._table.states[name] for name in self._table.due(self._clock.now_ms(), _FIRED_AT_ONCE)]
+        for state in due_states:  # schedules may be removed meanwhile
             with contextlib.suppress(QuiverError):
-                await self._topics.ensure(self._table.states[name].schedule.topic)
+                await self._topics.ensure(state.schedule.topic)
         async with self.change:
             now_ms = self._clock.now_ms()
             busy = self._busy()

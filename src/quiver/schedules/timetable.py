@@ -8,6 +8,7 @@ from cronsim import CronSimError
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import LONGEST_CRON, LONGEST_INTERVAL_MS, SHORTEST_INTERVAL_MS
+from quiver.model.schedule import Schedule
 from quiver.model.times import parse_duration_ms
 from quiver.schedules.cron import parse_cron
 
@@ -38,19 +39,33 @@ class Timetable(Protocol):
 
 
 class Interval:
-    """`@every 30s`: 30 seconds after the anchor, 60 seconds, and so on."""
+    """`@every 30s`: 30 seconds after the anchor, 60 seconds, and so on.
+
+    The anchor may be in the future, if the clock was ahead when the schedule was added and is right now. Then times
+    before the anchor count too: otherwise nothing would fire until it is reached.
+    """
 
     def __init__(self, anchor_ms: int, interval_ms: int) -> None:
         self._anchor_ms = anchor_ms
         self._interval_ms = interval_ms
 
     def next_after(self, time_ms: int) -> int:
-        passed = max(0, (time_ms - self._anchor_ms) // self._interval_ms)
+        passed = (time_ms - self._anchor_ms) // self._interval_ms
         return self._anchor_ms + (passed + 1) * self._interval_ms
 
-    def latest(self, time_ms: int) -> int | None:
+    def latest(self, time_ms: int) -> int:
+        """The anchor too, although nothing fires then: `due_time` returns nothing before the first that is due."""
         passed = (time_ms - self._anchor_ms) // self._interval_ms
-        return self._anchor_ms + passed * self._interval_ms if passed > 0 else None
+        return self._anchor_ms + passed * self._interval_ms
+
+
+def coming_times(schedule: Schedule, next_ms: int | None, count: int) -> list[int]:
+    """When a schedule fires from its next time on; nothing while it is paused."""
+    times = [] if next_ms is None else [next_ms]
+    timetable = parse_timetable(schedule.cron, schedule.timezone, schedule.anchor_ms)
+    while times and len(times) < count and (following := timetable.next_after(times[-1])) is not None:
+        times.append(following)
+    return times
 
 
 def parse_timetable(expression: str, timezone: str, anchor_ms: int) -> Timetable:

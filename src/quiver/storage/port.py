@@ -92,6 +92,10 @@ class FrameSlice(Protocol):
 
     async def read(self) -> bytes | memoryview: ...
 
+    async def read_headers(self, max_bytes: int) -> bytes:
+        """The headers of its whole frames, one after the other: at least one, and no more than fit in `max_bytes`."""
+        ...
+
     def release(self) -> None: ...
 
 

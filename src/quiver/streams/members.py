@@ -5,10 +5,12 @@ Every change works on a copy of the membership. It takes effect when it is on di
 
 import asyncio
 import logging
+from collections.abc import Callable
 
 import msgspec
 
 from quiver.groups.service import Groups
+from quiver.model.errors import QuiverError
 from quiver.model.names import TopicPartition, check_name
 from quiver.model.topic import Topic
 from quiver.streams.assignors import AssignorName
@@ -48,6 +50,8 @@ class Members:
         self._pending: dict[int, Membership] = {}
         """Memberships that are being written, by group id. Heartbeats and broken connections change these too."""
         self._deadlines: Deadlines[int] = Deadlines()
+        self._is_behind = True
+        """Topics may have changed without the groups: before the start, or when that could not be written."""
         self._first_version = 0
         journal.subscribe(self._applied)
 
@@ -179,9 +183,26 @@ class Members:
 
     async def topic_changed(self, topic: Topic) -> None:
         """Tells the groups that subscribe to a topic that it is new, has more partitions or was removed."""
+        try:
+            await self._follow_topics(lambda membership: membership.asks_for(topic.name))
+        except (QuiverError, OSError) as error:
+            logger.warning("groups follow the change of topic %s later: %s", topic.name, error)
+            self._is_behind = True
+
+    async def catch_up(self) -> None:
+        """Tells groups of topics that changed without them."""
+        if self._is_behind:
+            self._is_behind = False
+            try:
+                await self._follow_topics(lambda membership: not membership.covers(self._catalogue.sizes()))
+            except BaseException:
+                self._is_behind = True
+                raise
+
+    async def _follow_topics(self, is_concerned: Callable[[Membership], bool]) -> None:
         async for group_id, group in paced(list(self._journal.groups().items())):
             name = self._groups.name_of(group_id)
-            if name is None or not group.membership.asks_for(topic.name):
+            if name is None or not is_concerned(group.membership):
                 continue
             async with self._groups.locks.hold(name):
                 if self._groups.name_of(group_id) is None:

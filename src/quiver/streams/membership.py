@@ -258,13 +258,17 @@ class Membership(msgspec.Struct, kw_only=True):
             member.revocation_deadline_ms = now_ms + REVOCATION_MS if member.revoking else None
         self._grant(now_ms)
 
+    def covers(self, topics: Topics) -> bool:
+        """Whether its targets are the partitions that its members subscribe to."""
+        subscribed = set[TopicSize]().union(*(_matched(m.subscription, topics) for m in self.members.values()))
+        wanted = {TopicPartition(topic.id, number) for topic in subscribed for number in range(topic.partitions)}
+        return wanted == set().union(*(member.target for member in self.members.values()))
+
     def topics_changed(self, topics: Topics, now_ms: int) -> bool:
         """New topics, added partitions, deleted topics: starts a new generation if the group subscribes to them."""
-        subscribed = set().union(*(topic_ids(m.subscription, topics) for m in self.members.values()))
-        sizes = {topic.id: topic.partitions for topic in topics.values()}
-        wanted = {TopicPartition(id, number) for id in subscribed for number in range(sizes[id])}
-        if wanted == set().union(*(member.target for member in self.members.values())):
+        if self.covers(topics):
             return False
+        sizes = {topic.id: topic.partitions for topic in topics.values()}
         for member in self.members.values():
             member.release({part for part in member.owned if part.partition >= sizes.get(part.topic_id, 0)})
         self.rebalance(topics, now_ms)
@@ -304,7 +308,11 @@ class Membership(msgspec.Struct, kw_only=True):
 
 def topic_ids(subscription: Subscription, topics: Topics) -> frozenset[int]:
     """The topics that a subscription matches now."""
-    chosen = {topics[name].id for name in subscription.topics if name in topics}
+    return frozenset(topic.id for topic in _matched(subscription, topics))
+
+
+def _matched(subscription: Subscription, topics: Topics) -> set[TopicSize]:
+    chosen = {topics[name] for name in subscription.topics if name in topics}
     if subscription.pattern is not None:
-        chosen |= {topics[name].id for name in matching(subscription.pattern, topics)}
-    return frozenset(chosen)
+        chosen |= {topics[name] for name in matching(subscription.pattern, topics)}
+    return chosen

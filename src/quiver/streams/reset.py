@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from quiver.groups.service import Groups
 from quiver.messages.position_offset import position_offset
-from quiver.model.errors import GroupNotEmpty
+from quiver.model.errors import GroupNotEmpty, InvalidRequest
 from quiver.model.names import TopicPartition
 from quiver.model.position import Position
 from quiver.model.topic import Topic
@@ -22,6 +22,16 @@ class ResetOffset(NamedTuple):
     new: int
 
 
+class LikeGroup(NamedTuple):
+    """To where another group is; where that has no position, the group stays."""
+
+    group: str
+
+
+ResetTarget = Position | int | LikeGroup
+"""A position, a number of messages to move by, or another group's positions."""
+
+
 class OffsetReset:
     def __init__(
         self, groups: Groups, streams: Streams, queues: Queues, catalogue: TopicCatalogue, partitions: Partitions
@@ -32,8 +42,8 @@ class OffsetReset:
         self._catalogue = catalogue
         self._partitions = partitions
 
-    async def reset(self, group: str, topic_name: str, to: Position | int, *, dry_run: bool) -> list[ResetOffset]:
-        """Moves the group to a position, or (`to` as an int) by a number of messages.
+    async def reset(self, group: str, topic_name: str, to: ResetTarget, *, dry_run: bool) -> list[ResetOffset]:
+        """Moves the group.
 
         One at a time: each reset starts from the positions that the one before it set.
         """
@@ -51,15 +61,23 @@ class OffsetReset:
             await self._apply(group, topic, changes)
             return changes
 
-    async def _changes(self, group: str, topic: Topic, to: Position | int) -> list[ResetOffset]:
+    async def _changes(self, group: str, topic: Topic, to: ResetTarget) -> list[ResetOffset]:
         """What a reset would do, in the partitions of this process."""
-        old = self._old_offsets(group, topic)
+        old = self._positions(group, topic)
+        if isinstance(to, LikeGroup):
+            others = self._positions(to.group, topic)
+            if not others:
+                raise InvalidRequest(problem=f"group {to.group!r} has no position in topic {topic.name!r}")
+            return [
+                ResetOffset(number, old.get(number), _limited(partition, others.get(number, old.get(number))))
+                async for number, partition in paced(self._partitions.owned(topic.id))
+            ]
         return [
             ResetOffset(number, old.get(number), await _resolve(partition, to, old.get(number)))
             async for number, partition in paced(self._partitions.owned(topic.id))
         ]
 
-    def _old_offsets(self, group: str, topic: Topic) -> dict[int, int]:
+    def _positions(self, group: str, topic: Topic) -> dict[int, int]:
         """Positions by partition, where the group has one."""
         definition = self._groups.group(group)
         if definition.kind == "queue":
@@ -84,5 +102,9 @@ async def _resolve(partition: Partition, to: Position | int, old: int | None) ->
     """The offset of a reset, limited to what is in the log."""
     if not isinstance(to, int):
         return await position_offset(partition, to)
+    return _limited(partition, (partition.log.start_offset if old is None else old) + to)
+
+
+def _limited(partition: Partition, offset: int | None) -> int:
     first, last = partition.log.start_offset, partition.committed.last_stable
-    return min(max((first if old is None else old) + to, first), last)
+    return first if offset is None else min(max(offset, first), last)

@@ -227,6 +227,8 @@ class Streams:
 
     async def _keep_up(self, failures: Failures) -> None:
         await self.members.expire(failures)
+        with failures.of("following changes of topics"):
+            await self.members.catch_up()
         now = self._clock.monotonic()
         if now - self._offsets_checked_at >= _OFFSET_EXPIRY_EVERY_SECONDS:
             self._offsets_checked_at = now

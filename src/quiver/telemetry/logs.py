@@ -11,6 +11,8 @@ import msgspec
 
 from quiver.model.times import format_time
 
+logger = logging.getLogger(__name__)
+
 MAX_WAITING_LINES = 10_000
 MAX_RECENT_LINES = 1000
 MAX_RECENT_MESSAGE = 2000
@@ -25,6 +27,18 @@ def start_logging(level: str = "info", format: str = "text", stream: TextIO | No
     root.handlers[:] = [writer]
     root.setLevel(level.upper())
     return writer
+
+
+def current_level() -> str:
+    return logging.getLevelName(logging.getLogger().getEffectiveLevel()).lower()
+
+
+def change_level(level: str) -> str:
+    """Returns the level that was in force before. The change itself is always in the log."""
+    before = current_level()
+    logger.warning("the log level is %s from now on; it was %s", level, before)
+    logging.getLogger().setLevel(level.upper())
+    return before
 
 
 class LogLine(NamedTuple):

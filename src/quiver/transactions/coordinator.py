@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
-from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound
+from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound, UnknownProducer
 from quiver.model.limits import DAY_MS, TRANSACTION_OPEN_MS, TRANSACTIONAL_ID_LENGTH
 from quiver.model.times import format_duration
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
@@ -63,6 +63,8 @@ class Coordinator:
         self._last_decision = 0
         self._completed: list[int] = []
         """Decisions that are completely applied; the next record says so."""
+        self._forgetting: frozenset[int] = frozenset()
+        """Producers that a record which is being written forgets: nobody could end a transaction of theirs."""
         self._duration_ms = self._decided = 0
         self.seconds = Histogram()
         """From the beginning of transactions to their decision."""
@@ -177,6 +179,8 @@ class Coordinator:
         found = self.open.get(producer_id)
         if found is None or found.epoch != epoch:
             producer = self.state.check(producer_id, epoch)
+            if producer_id in self._forgetting:
+                raise UnknownProducer(producer_id=producer_id)
             if self._closing:
                 raise ShuttingDown()
             found = OpenTransaction(
@@ -329,7 +333,11 @@ class Coordinator:
         silent = self.state.silent_since(now_ms - _NAMED_KEPT_MS, named=True)
         silent += self.state.silent_since(now_ms - _UNNAMED_KEPT_MS, named=False)
         if gone := [producer_id for producer_id in silent if producer_id not in self.open]:
-            await self._append(Forgotten(gone))
+            self._forgetting = frozenset(gone)
+            try:
+                await self._append(Forgotten(gone))
+            finally:
+                self._forgetting = frozenset()
         await self.journaled.snapshot_if_due()
 
     async def _append(self, event: Event) -> None:

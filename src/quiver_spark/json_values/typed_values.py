@@ -41,23 +41,34 @@ class TypedValues(NamedTuple):
         return arrays
 
 
-def typed_values(schema: "StructType", arrow: pa.Schema) -> TypedValues | None:
-    """None if the columns that are asked for are those of messages. Raises InvalidRequest for types JSON lacks."""
-    from pyspark.sql.types import StructType
+def typed_values(schema: "StructType", needed: Sequence[str]) -> TypedValues | None:
+    """None if the columns that are needed are those of messages. Raises InvalidRequest for types that JSON lacks.
 
-    if VALUE in schema.names and isinstance(schema[VALUE].dataType, StructType):
-        return TypedValues(check_fields(pa.schema(list(arrow.field(VALUE).type))))
-    if CORRUPT in schema.names:
-        raise InvalidRequest(problem=f"the column {CORRUPT} goes with a struct: ask for 'value STRUCT<...>' too")
-    return None
+    `schema` is what the user asked for; a query may need only some of its columns.
+    """
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if not _is_typed(schema):
+        if CORRUPT in schema.names:
+            raise InvalidRequest(problem=f"the column {CORRUPT} goes with a struct: ask for 'value STRUCT<...>' too")
+        return None
+    fields = check_fields(pa.schema(list(to_arrow_schema(schema, timezone="UTC").field(VALUE).type)))
+    return TypedValues(fields) if VALUE in needed or CORRUPT in needed else None
 
 
-def message_columns(schema: "StructType", *, typed: bool) -> list[tuple[str, str]]:
+def message_columns(schema: "StructType") -> list[tuple[str, str]]:
     """The columns of messages that a schema needs, with their types."""
     found = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    if not typed:
+    if not _is_typed(schema) and CORRUPT not in schema.names:
         return found
-    return [(name, "binary" if name == VALUE else kind) for name, kind in found if name != CORRUPT]
+    rest = [(name, kind) for name, kind in found if name not in (VALUE, CORRUPT)]
+    return [*rest, (VALUE, "binary")]
+
+
+def _is_typed(schema: "StructType") -> bool:
+    from pyspark.sql.types import StructType
+
+    return VALUE in schema.names and isinstance(schema[VALUE].dataType, StructType)
 
 
 def value_columns(schema: str) -> dict[str, str]:

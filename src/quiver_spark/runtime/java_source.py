@@ -1,5 +1,6 @@
 """Small classes in Java that are needed inside Spark, compiled by the compiler that Spark has for generated code."""
 
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -11,15 +12,19 @@ _classes: dict[tuple[object, str], Any] = {}
 """By gateway and name. Compiled once: the gateway finds methods by the name of a class."""
 
 
-def compiled(spark: "SparkSession", package: str, name: str) -> Any:
-    """An instance of the class whose source is `name`.java in a Python package. Raises what Spark raises."""
+def compiled(spark: "SparkSession", package: str, names: Sequence[str]) -> Any:
+    """An instance of the last of some classes, each of which may use those before it. Their sources are files of a
+    Python package. Raises what Spark raises."""
     jvm: Any = spark._jvm
     gateway: Any = spark.sparkContext._gateway
-    made = _classes.get((gateway, name))
+    made = _classes.get((gateway, names[-1]))
     if made is None:
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
         session: Any = spark._jsparkSession
-        compiler.setParentClassLoader(session.getClass().getClassLoader())
-        compiler.cook(files(package).joinpath(f"{name}.java").read_text())
-        made = _classes[gateway, name] = compiler.getClassLoader().loadClass(f"{_JAVA_PACKAGE}.{name}")
+        loader = session.getClass().getClassLoader()
+        for name in names:
+            compiler = jvm.org.codehaus.janino.SimpleCompiler()
+            compiler.setParentClassLoader(loader)
+            compiler.cook(files(package).joinpath(f"{name}.java").read_text())
+            loader = compiler.getClassLoader()
+        made = _classes[gateway, names[-1]] = loader.loadClass(f"{_JAVA_PACKAGE}.{names[-1]}")
     return made.getConstructor(gateway.new_array(jvm.Class, 0)).newInstance(gateway.new_array(jvm.Object, 0))

@@ -1,8 +1,8 @@
-"""Makes Spark plan the reads of every query again.
+"""What a session's optimizer is taught about topics. Spark's own compiler for generated code compiles the classes.
 
-Spark 4.3 asks a Python source for its partitions once and keeps them with the DataFrame or view. A source cannot
-prevent that, so the session gets a rule for its optimizer (PlanEachQuery.java), which Spark's own
-compiler for generated code turns into a class.
+`PlanEachQuery`: Spark 4.3 asks a Python source for its partitions once and keeps them with the DataFrame or view. A
+source cannot prevent that. `NarrowReads`: a Python source does not learn which columns and rows a query needs.
+`PlainScans`: Spark copies the rows of a Python source twice.
 """
 
 import logging
@@ -16,21 +16,44 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 _PACKAGE = "quiver_spark.runtime"
 _RULE = "PlanEachQuery"
+_FASTER = {"NarrowReads": "extraOptimizations", "PlainScans": "extraStrategies"}
+_PARTS = {"NarrowReads": ("FilterHints", "FrameSummaries")}
+"""Classes that another one uses."""
 
 
 def plan_each_query(spark: "SparkSession") -> None:
-    """From here on each query of the session reads topics as they are when it begins. Once in a session is enough.
+    """From here on each query of the session reads topics as they are when it begins, and only what it needs.
 
-    A session that takes no rule (Spark Connect, another version of Spark) stays as it is and a warning says so.
+    Once in a session is enough. A session that takes no rule (Spark Connect, another version of Spark) stays as it is
+    and a warning says so.
     """
     try:
-        optimizer: Any = spark._jsparkSession.experimental()
-        rules = optimizer.extraOptimizations()
-        if _RULE not in rules.toString():
-            getattr(optimizer, "extraOptimizations_$eq")(rules.appended(compiled(spark, _PACKAGE, _RULE)))
+        _add(spark, _RULE, "extraOptimizations")
     except Exception as error:  # a Spark without these internals may raise anything
         _logger.warning(
             "a DataFrame of this session is planned at its first action and shows nothing newer; load() it again to"
             " read what was published since (%s)",
             str(error).partition("\n")[0],
         )
+        return
+    for name, where in _FASTER.items():
+        try:
+            _add(spark, name, where)
+        except Exception as error:
+            _logger.warning(
+                "queries of this session read all columns that load() has; name those you need by schema() (%s: %s)",
+                name,
+                str(error).partition("\n")[0],
+            )
+
+
+def _add(spark: "SparkSession", name: str, where: str) -> None:
+    """Adds a rule or strategy to those of the session, unless it is there."""
+    planner: Any = spark._jsparkSession.experimental()
+    known = getattr(planner, where)()
+    if f"quiver.spark.{name}" not in _class_names(known):
+        getattr(planner, f"{where}_$eq")(known.appended(compiled(spark, _PACKAGE, (*_PARTS.get(name, ()), name))))
+
+
+def _class_names(rules: Any) -> list[str]:
+    return [str(rules.apply(place).getClass().getName()) for place in range(rules.length())]

@@ -1,7 +1,8 @@
 """Batch reads: the slices of a topic as it is now.
 
 The reader accepts no filters from Spark. Spark 4.3 would store the filtered partitions with the DataFrame and reuse
-them for the next query, and for other branches of the same one. So Spark filters every row itself.
+them for the next query, and for other branches of the same one. So Spark filters every row itself. What need not be
+read for a query comes as a hint, see quiver_spark.source.narrow.hints.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +23,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self._slices.options
-        return tasks(plan(options, cores=cores(options)), options)
+        return tasks(plan(options, cores=cores(options), hints=self._slices.hints), options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._slices.read(partition)

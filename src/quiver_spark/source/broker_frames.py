@@ -1,7 +1,7 @@
 """The frames of a slice, fetched from the broker: the next fetch is in flight while one is decoded."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import quiver
 from quiver.client import FetchedFrames, PendingFetch
@@ -17,6 +17,7 @@ from quiver.model.limits import KIB
 from quiver.model.position import EARLIEST
 from quiver.reader.frame_version import check_version
 from quiver.reader.stored_frame import StoredFrame
+from quiver.records.header import FrameHeader
 from quiver.system.backoff import Backoff
 from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
@@ -26,6 +27,7 @@ from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 from quiver_spark.source.unreadable import corrupt
 
+WantsBody = Callable[[FrameHeader], bool]
 _MAX_WAIT = "500ms"
 _SPARE_BYTES = 256 * KIB
 """What a fetch asks for beyond its estimate: the next frame rarely ends exactly there."""
@@ -33,15 +35,23 @@ _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
-def broker_frames(slice_: Slice, options: ReadOptions) -> Iterator[StoredFrame]:
-    """The visible frames with messages of the slice. An error names the messages that are missing, if any."""
-    return _SliceFetch(slice_, options, broker_client(options.bootstrap, options.timeout_seconds)).frames()
+def broker_frames(slice_: Slice, options: ReadOptions, wants_body: WantsBody | None = None) -> Iterator[StoredFrame]:
+    """The visible frames with messages of the slice. An error names the messages that are missing, if any.
+
+    With `wants_body` only headers are fetched, up to the first frame whose body is wanted.
+    """
+    client = broker_client(options.bootstrap, options.timeout_seconds)
+    return _SliceFetch(slice_, options, client, wants_body).frames()
 
 
 class _SliceFetch:
-    def __init__(self, slice_: Slice, options: ReadOptions, client: quiver.Client) -> None:
+    def __init__(
+        self, slice_: Slice, options: ReadOptions, client: quiver.Client, wants_body: WantsBody | None
+    ) -> None:
         self._slice = slice_
         self._options = options
+        self._wants_body = wants_body
+        """None once bodies are fetched."""
         self._isolation = "read_committed" if options.committed else "read_uncommitted"
         self._client = client
         self._clock = SystemClock()
@@ -74,6 +84,7 @@ class _SliceFetch:
             max_bytes=wanted,
             max_wait=_MAX_WAIT,
             isolation=self._isolation,
+            headers_only=self._wants_body is not None,
         )
 
     def _result(self, pending: PendingFetch) -> FetchedFrames | None:
@@ -102,6 +113,9 @@ class _SliceFetch:
                 if header.next_offset <= self._offset:
                     continue
                 if is_visible and header.base_offset < self._slice.stop:
+                    if fetched.headers_only and self._wants_body is not None and self._wants_body(header):
+                        self._wants_body = None
+                        break
                     frames.append(StoredFrame(fetched.buffer, position, header))
                 self._offset = header.next_offset
         except InvalidFrame as error:

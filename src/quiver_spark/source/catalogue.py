@@ -8,8 +8,12 @@ from quiver.model.position import LATEST, Position
 from quiver.model.times import format_time
 from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.source.data_loss import lost
+from quiver_spark.source.narrow.hints import NO_HINTS, ReadHints
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, cut
+
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999: no message is later."""
 
 
 class TopicExtent(NamedTuple):
@@ -84,12 +88,16 @@ def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExte
     return topics
 
 
-def plan(options: ReadOptions, *, cores: int) -> list[Slice]:
-    """The slices of a batch read: the topics as they are now, cut for this many cores."""
+def plan(options: ReadOptions, *, cores: int, hints: ReadHints = NO_HINTS) -> list[Slice]:
+    """The slices of a batch read: the topics as they are now, without what hints leave out, cut for the cores."""
     catalogue = open_catalogue(options)
     try:
         topics = chosen_extents(catalogue, options)
-        ranges = [slice_ for topic in topics for slice_ in _ranges(catalogue, topic, options)]
+        ranges = [
+            slice_
+            for topic in topics
+            for slice_ in _hinted(catalogue, topic, _ranges(catalogue, topic, options), hints)
+        ]
         slices = cut(ranges, cores=cores, min_slices=options.min_partitions, max_rows=options.max_rows_per_partition)
         return [catalogue.completed(slice_) for slice_ in slices]
     finally:
@@ -132,6 +140,17 @@ def _ranges(catalogue: Catalogue, topic: TopicExtent, options: ReadOptions) -> l
     return [
         bounded(Slice(name, n, starts[n], ends[n], topic.id), topic, fails=options.fail_on_data_loss) for n in starts
     ]
+
+
+def _hinted(catalogue: Catalogue, topic: TopicExtent, slices: Sequence[Slice], hints: ReadHints) -> list[Slice]:
+    """What hints leave of the slices, one of each partition."""
+    clipped = [found for slice_ in slices if (found := hints.clipped(slice_)).offsets]
+    least, most = hints.append_ms
+    if hints.append_ms.is_open or not clipped:
+        return clipped
+    first = catalogue.find(topic, {slice_.partition: Position("time", max(0, least)) for slice_ in clipped})
+    last = catalogue.find(topic, {slice_.partition: Position("time", min(_LAST_MS, most) + 1) for slice_ in clipped})
+    return [slice_.between(first[slice_.partition], last[slice_.partition]) for slice_ in clipped]
 
 
 def bounded(slice_: Slice, topic: TopicExtent, *, fails: bool) -> Slice:

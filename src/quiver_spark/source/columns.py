@@ -75,13 +75,18 @@ def needs_body(header: FrameHeader, columns: Sequence[str]) -> bool:
     return "timestamp" in columns and bool(header.columns & TIMESTAMP.bit)
 
 
+def may_need_no_body(columns: Sequence[str]) -> bool:
+    """Whether there are frames whose headers have all of these columns."""
+    return _BODY_COLUMNS.isdisjoint(columns)
+
+
 def rows_between(header: FrameHeader, frame: OpenFrame | None, start: int, stop: int) -> FrameRows:
     """The rows of a frame with offsets in a range."""
     base, count = header.base_offset, header.record_count
     if start <= base and header.last_offset < stop:
         return FrameRows(header, frame, 0, count)
     if frame is not None and header.columns & OFFSET_DELTA.bit:
-        deltas = _numbers(frame, OFFSET_DELTA)
+        deltas = numbers_of(frame, OFFSET_DELTA)
         first, stop = (int(place) for place in deltas.searchsorted([start - base, stop - base]))
         return FrameRows(header, frame, first, stop)
     return FrameRows(header, frame, min(count, max(0, start - base)), max(0, min(count, stop - base)))
@@ -120,7 +125,7 @@ class BatchBuilder:
             case "partition":
                 return self._constant(pa.int32(), self._slice.partition, count)
             case "offset":
-                return _array(_joined(list(_offsets(parts))), pa.int64())
+                return number_column(_joined(list(_offsets(parts))), pa.int64())
             case "timestamp":
                 return _times(_joined([_timestamps(part) for part in parts]))
             case "append_time":
@@ -170,7 +175,7 @@ def _offsets(parts: Sequence[FrameRows]) -> Iterator[_Integers]:
             if end > begin:
                 yield np.arange(begin, end)
             begin = end = -1
-            deltas = _numbers(part.frame, OFFSET_DELTA)[part.first : part.stop]
+            deltas = numbers_of(part.frame, OFFSET_DELTA)[part.first : part.stop]
             yield deltas + np.int64(header.base_offset)
             continue
         if header.base_offset + part.first != end:
@@ -186,10 +191,10 @@ def _timestamps(part: FrameRows) -> _Integers:
     header = part.header
     if not header.columns & TIMESTAMP.bit:
         return np.full(part.rows, header.min_timestamp_ms, np.int64)
-    return _numbers(part.frame, TIMESTAMP)[part.first : part.stop]
+    return numbers_of(part.frame, TIMESTAMP)[part.first : part.stop]
 
 
-def _numbers(frame: OpenFrame | None, column: Column) -> _Integers:
+def numbers_of(frame: OpenFrame | None, column: Column) -> _Integers:
     """A column without nulls that the frame must have."""
     assert frame is not None
     found = frame.column(column)
@@ -199,10 +204,10 @@ def _numbers(frame: OpenFrame | None, column: Column) -> _Integers:
 
 
 def _times(milliseconds: _Integers) -> pa.Array:
-    return _array(milliseconds * 1000, TIME)
+    return number_column(milliseconds * 1000, TIME)
 
 
-def _array(numbers: _Integers, kind: pa.DataType) -> pa.Array:
+def number_column(numbers: _Integers, kind: pa.DataType) -> pa.Array:
     """An Arrow array on numpy's memory. `pa.array` would import pandas in every worker, which takes a second."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 

@@ -1,6 +1,7 @@
 """From a slice to Arrow batches: through the broker, or from segment files."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -9,7 +10,14 @@ from quiver.model.limits import MIB
 from quiver.reader.stored_frame import StoredFrame
 from quiver.records.header import HEADER_BYTES, FrameHeader, body_crc
 from quiver.records.read import OpenFrame, open_frame
-from quiver_spark.source.columns import COLUMNS, BatchBuilder, FrameRows, needs_body, rows_between
+from quiver_spark.source.columns import (
+    COLUMNS,
+    BatchBuilder,
+    FrameRows,
+    may_need_no_body,
+    needs_body,
+    rows_between,
+)
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 from quiver_spark.source.unreadable import corrupt
@@ -29,23 +37,24 @@ def read_slice(slice_: Slice, options: ReadOptions, columns: Sequence[str] = COL
 
 
 def stored_frames(
-    slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] = lambda header: True
+    slice_: Slice, options: ReadOptions, wants_body: Callable[[FrameHeader], bool] | None = None
 ) -> Iterator[StoredFrame]:
     """Every frame with messages of a slice for readers, in order. Bodies that are not wanted may be missing."""
     if options.path is not None:
         from quiver_spark.direct.frames import direct_frames
 
-        return direct_frames(slice_, options, wants_body)
+        return direct_frames(slice_, options, wants_body or (lambda header: True))
     from quiver_spark.source.broker_frames import broker_frames
 
-    return broker_frames(slice_, options)
+    return broker_frames(slice_, options, wants_body)
 
 
 def _gathered(slice_: Slice, options: ReadOptions, columns: Sequence[str]) -> Iterator[list[FrameRows]]:
     """Rows of frames, as many at a time as make a batch."""
     parts: list[FrameRows] = []
     rows = size = 0
-    for stored in stored_frames(slice_, options, lambda header: needs_body(header, columns)):
+    wants_body = partial(needs_body, columns=columns) if may_need_no_body(columns) else None
+    for stored in stored_frames(slice_, options, wants_body):
         header = stored.header
         frame = opened(slice_, stored) if needs_body(header, columns) else None
         part = rows_between(header, frame, slice_.start, slice_.stop)

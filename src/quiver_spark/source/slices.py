@@ -33,6 +33,14 @@ class Slice(NamedTuple):
     def offsets(self) -> int:
         return max(0, self.stop - self.start)
 
+    def between(self, low: int, high: int) -> "Slice":
+        """The offsets of the slice from `low` to below `high`."""
+        start = min(max(self.start, low), self.stop)
+        stop = max(start, min(self.stop, high))
+        if (start, stop) == (self.start, self.stop):
+            return self
+        return self._replace(start=start, stop=stop, size_bytes=self.size_bytes * (stop - start) // self.offsets)
+
     def __str__(self) -> str:
         """For people, who read `5 to 9` as including 9: so the last offset is named, not the one after it."""
         named = f"offset {self.start}" if self.offsets == 1 else f"offsets {self.start} to {self.stop - 1}"

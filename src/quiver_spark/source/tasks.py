@@ -12,6 +12,9 @@ from quiver_spark.json_values.typed_values import message_columns, typed_values
 from quiver_spark.runtime.worker_modules import expect_to_be_cut_off, settle_modules
 from quiver_spark.source.columns import check_columns
 from quiver_spark.source.frames import read_slice
+from quiver_spark.source.narrow.hints import read_hints, whole_schema
+from quiver_spark.source.narrow.keys import read_keys
+from quiver_spark.source.narrow.summaries import SUMMARY_COLUMN, summaries
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice, pack
 
@@ -41,16 +44,28 @@ class SliceReader:
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
+        self.hints = read_hints(schema.fields)
+        whole = whole_schema(schema)
+        self._typed = typed_values(whole, schema.names)
+        check_columns(message_columns(whole))
+        names = message_columns(schema)
+        self._is_summary = SUMMARY_COLUMN in names
+        self._columns = tuple(name for name, kind in names if (name, kind) != SUMMARY_COLUMN)
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-        self._typed = typed_values(schema, self._schema)
-        self._columns = check_columns(message_columns(schema, typed=self._typed is not None))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read
             return
         expect_to_be_cut_off()
         for slice_ in partition.slices:
-            for batch in read_slice(slice_, self.options, self._columns):
+            for batch in self._batches(slice_):
                 columns = batch.columns if self._typed is None else self._typed.converted(batch, self._schema.names)
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
         settle_modules()
+
+    def _batches(self, slice_: Slice) -> Iterator[pa.RecordBatch]:
+        if self._is_summary:
+            return summaries(slice_, self.options, self._columns)
+        if self.hints.keys is not None:
+            return read_keys(slice_, self.options, self._columns, self.hints.keys)
+        return read_slice(slice_, self.options, self._columns)

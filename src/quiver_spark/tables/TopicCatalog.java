@@ -141,12 +141,13 @@ public final class TopicCatalog implements TableCatalog {
         }
     }
 
-    /** A topic. Every scan and write has a source of its own, so that each query reads the topic as it is then. */
+    /** A topic. All its uses in a query with the same options share a source, so that they read the same messages. */
     public static final class TopicTable implements SupportsRead, SupportsWrite {
         private static final String[] OF_WRITES = {"topic", "bootstrap", "timeout"};
         private final String tableName;
         private final Map options;
         private final StructType tableSchema;
+        private final Map tables = new HashMap(); // by the options of a read
 
         TopicTable(String tableName, Map options, StructType tableSchema) {
             this.tableName = tableName;
@@ -182,7 +183,12 @@ public final class TopicCatalog implements TableCatalog {
             Map all = new HashMap(options);
             all.putAll(given);
             CaseInsensitiveStringMap read = new CaseInsensitiveStringMap(all);
-            return table(tableSchema, read).newScanBuilder(read);
+            synchronized (tables) {
+                if (!tables.containsKey(read)) {
+                    tables.put(read, table(tableSchema, read));
+                }
+                return ((PythonTable) tables.get(read)).newScanBuilder(read);
+            }
         }
 
         public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {

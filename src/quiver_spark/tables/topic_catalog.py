@@ -80,4 +80,4 @@ def _install(spark: "SparkSession", catalog: str, options: dict[str, str]) -> No
     sessions: Any = spark._jsparkSession
     manager = sessions.sessionState().catalogManager()
     every = {**options, "bootstrap": given.address()}
-    compiled(spark, _PACKAGE, "TopicCatalog").install(manager, catalog, every, schema, TopicNames(given.address()))
+    compiled(spark, _PACKAGE, ["TopicCatalog"]).install(manager, catalog, every, schema, TopicNames(given.address()))

@@ -5,6 +5,7 @@ import json
 import re
 import time
 import uuid
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,31 @@ def test_stats_move(shared_broker: BrokerProcess, topic: str) -> None:
     assert set(after["lateness"]) == {"p50", "p95", "p99", "max"}
 
 
+def test_a_delayed_message_comes_now_or_at_another_time(shared_broker: BrokerProcess, q, topic: str) -> None:
+    places = [q.publish(topic, b"%d" % number, delay="1h", partition=0) for number in range(3)]
+    first, second, third = (place.offset for place in places)
+    later_ms = int(time.time() * 1000) + 5 * 3_600_000
+    path = f"/topics/{topic}/delayed/0"
+    status, moved = shared_broker.request("PATCH", f"{path}/{second}", {"deliver_at": later_ms})
+    assert (status, parse_time_ms(moved["deliver_at"]), moved["state"]) == (200, later_ms, "pending")
+    assert [message.id for message in q.delayed.list(topic)] == [first, third, second]
+    q.delayed.reschedule(topic, id=third, delay=0)
+    message = next(iter(q.read(topic)))
+    assert message.value == b"2"
+    life = q.traces.message(topic, 0, message.offset)
+    assert life.events[1].until_ms <= message.append_time < later_ms - 3_600_000
+    with pytest.raises(DelayedNotFound):
+        q.delayed.reschedule(topic, 0, third, delay="1h")
+    assert q.delayed.reschedule_many(topic, 0, [first, second, third, 10**9], delay=0) == {first, second}
+    assert {message.value for message in islice(q.read(topic), 3)} == {b"0", b"1", b"2"}
+    short = q.publish(topic, b"short", delay="1h", ttl="1m", partition=0).offset
+    status, refused = shared_broker.request("PATCH", f"{path}/{short}", {"delay": "2h"})
+    assert (status, "expires at" in refused["error"]) == (400, True)
+    for body in ({}, {"delay": "1h", "deliver_at": later_ms}, {"delay": "4000d"}, {"delay": "soon"}):
+        assert shared_broker.request("PATCH", f"{path}/{short}", body)[0] == 400
+    assert shared_broker.request("PATCH", f"{path}/999", {"delay": "1h"})[0] == 404
+
+
 def test_the_sdk_delays_lists_and_cancels(q, topic: str) -> None:
     place = q.publish(topic, b"soon", key="k", delay="1h")
     assert place.delayed
@@ -271,6 +297,12 @@ def test_the_command_line(cli: Cli, topic: str) -> None:
     assert json.loads(cli("delayed", "cancel", topic, *ids, "-o", "json").stdout) == [
         {"id": id, "cancelled": True} for id in ids
     ]
+    far = [row["id"] for row in json.loads(cli("delayed", "list", topic, "-o", "json").stdout)["messages"]]
+    cli("delayed", "move", topic, far[0], "--to", "2032-01-01T00:00:00Z")
+    cli("delayed", "move", topic, far[1], "--to", "2h")
+    listed = json.loads(cli("delayed", "list", topic, "-o", "json").stdout)["messages"]
+    assert [row["id"] for row in listed] == [far[1], far[0]]
+    assert b"no delayed message 0" in cli("delayed", "move", topic, "1:0", "--to", "now", fails=True).stderr
     failed = cli("delayed", "cancel", topic, "1:0", fails=True)
     assert b"no delayed message 0" in failed.stderr
     assert b"such as 0:42" in cli("delayed", "cancel", topic, "seven", fails=True).stderr

@@ -23,13 +23,14 @@ def test_what_waits_survives(start_broker: Callable[..., BrokerProcess], kill: b
         q.topics.create("t", partitions=2)
         far = [q.publish("t", b"%d" % n, delay=f"{n + 1}h", partition=n % 2) for n in range(10)]
         q.delayed.cancel("t", far[3].partition, far[3].offset)
+        q.delayed.reschedule("t", far[0].partition, far[0].offset, delay="99h")
         due_ms = int(time.time() * 1000) + 1500
         q.publish("t", b"near", key="k", headers={"a": "1"}, priority="low", deliver_at=due_ms)
     broker.restart(kill=kill)
     with quiver.connect(broker.address) as q:
         listed = q.delayed.list("t")
         waiting = [(each.partition, each.id) for each in listed if each.deliver_at_ms > due_ms]
-        assert waiting == [(place.partition, place.offset) for place in far if place != far[3]]
+        assert waiting == [(place.partition, place.offset) for place in [*far[1:3], *far[4:], far[0]]]
         assert q.delayed.get("t", far[3].partition, far[3].offset).state == "cancelled"
         with pytest.raises(DelayedNotFound):
             q.delayed.cancel("t", far[3].partition, far[3].offset)

@@ -23,7 +23,7 @@ async def test_of_the_deliveries_of_all_partitions(monkeypatch: pytest.MonkeyPat
         await jobs.settle(await jobs.receive("jobs", count=PARTITIONS))
     known = jobs.broker.queues._partition_queues
     assert sum(each.journal.replay_bytes for each in known.all()) > 10_000
-    await jobs.broker.queues._maintenance.save_snapshots()
+    await jobs.broker.queues._maintenance.save_snapshots(Failures())
     assert sum(each.journal.replay_bytes for each in known.all()) <= 4_000
     await jobs.restart()
     assert await jobs.receive("jobs") == []

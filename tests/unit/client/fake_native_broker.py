@@ -33,8 +33,8 @@ from quiver.protocol.messages import (
 )
 from quiver.protocol.packet import PacketReader, decode_request, encode_packet
 from quiver.records.check import check_frame
-from quiver.records.header import stamp
-from quiver.records.read import open_frame
+from quiver.records.header import HEADER_BYTES, stamp
+from quiver.records.read import open_frame, split_frames
 
 Fault = Literal["drop", "drop after", "ignore"] | Failure | None
 """Close the connection before or after doing what was asked, never answer, refuse, or nothing special."""
@@ -209,8 +209,9 @@ class FakeBroker:
         for part in request.parts:
             partition = self._topic(part.topic_id).partitions[part.partition]
             data = partition.read(part.offset) if len(body) < request.max_bytes else b""
-            parts.append(
-                FetchedPart(part.topic_id, part.partition, len(data), 0, partition.end, partition.end, 1, [])
-            )
+            if request.headers_only:
+                data = b"".join(data[place : place + HEADER_BYTES] for place, _ in split_frames(data))
+            end, only = partition.end, request.headers_only
+            parts.append(FetchedPart(part.topic_id, part.partition, len(data), 0, end, end, 1, [], headers_only=only))
             body += data
         return Fetched(parts), body

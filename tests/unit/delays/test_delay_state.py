@@ -15,6 +15,8 @@ from quiver.delays.events import (
     MoveContent,
     MoveDone,
     Purged,
+    Rescheduled,
+    packed,
 )
 from quiver.delays.state import DelayState
 from quiver.outbox.outbox import Target
@@ -88,6 +90,18 @@ class Machine(RuleBasedStateMachine):
             if message.id >= self.dropped_below:
                 self.cancelled.add(message.id)
 
+    @rule(data=st.data(), delay=st.integers(-50, 200) | st.integers(0, 10**9), is_written=st.booleans())
+    def reschedule(self, data, delay, is_written):
+        ids, at_ms = self.some(data, set(self.pending) | self.cancelled | {self.end + 3}), self.now_ms + delay
+        before = self.state.reschedule(ids, at_ms)
+        assert [message.id for message in before] == [id for id in ids if id in self.pending]
+        if not is_written:
+            self.state.undo_reschedule(before)
+            return
+        self.write(Rescheduled(packed(np.array([message.id for message in before], np.int64)), at_ms))
+        for message in before:
+            self.pending[message.id] = (at_ms, message.priority, message.place)
+
     @rule(step_ms=st.integers(-30, 300) | st.just(10**9), limit=st.integers(1, 20), data=st.data())
     def time_passes(self, step_ms, limit, data):
         self.now_ms += step_ms
@@ -110,7 +124,7 @@ class Machine(RuleBasedStateMachine):
         places = sorted(data.draw(st.tuples(*[st.integers(0, len(taken))] * 3)))
         first, second, third = taken[: places[0]], taken[places[0] : places[1]], taken[places[1] : places[2]]
         words = [part for part in (first, second) if part], third, taken[places[2] :]
-        left = self.state.leave(TARGET, *words)
+        left = self.state.leave(TARGET, *words, data.draw(st.sets(st.integers(0, 1))))
         if data.draw(st.booleans()):
             self.state.stay(left, *words)
             return
@@ -143,7 +157,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 8), data=st.data())
     def relocate(self, count, data):
-        """Messages are cancelled while they are copied."""
+        """Messages are cancelled and rescheduled while they are copied."""
         messages = self.state.pending.lowest(count)
         lowest = sorted(self.pending.items(), key=lambda item: item[1][2])[:count]
         assert [message.id for message in messages] == [id for id, _ in lowest]
@@ -152,13 +166,15 @@ class Machine(RuleBasedStateMachine):
         places = list(range(self.end, self.end + len(messages)))
         self.end += len(messages)
         self.cancel(data, True)
+        self.reschedule(data, 77, True)
         event = self.state.relocation(messages, places)
         self.write(event)
         self.state.apply(event)
         for message, place in zip(messages, places, strict=True):
             if message.id not in self.pending:
                 continue
-            self.pending[message.id] = (message.deliver_at_ms, message.priority, place)
+            at_ms, priority, _ = self.pending[message.id]
+            self.pending[message.id] = (at_ms, priority, place)
 
     @rule()
     def drop_front(self):
@@ -175,11 +191,13 @@ class Machine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def take_snapshot(self, data):
-        """Messages come and are cancelled before its last piece is made; what is noted of them comes behind it."""
+        """Messages come, are rescheduled and cancelled before its last piece is made; what is noted of them comes
+        after it."""
         offset = len(self.journal)
         pieces = self.state.snapshot()
         image = next(pieces)
         self.cancel(data, True)
+        self.reschedule(data, 123, True)
         self.schedule([5, 10_000], 1)
         self.snapshot = (offset, image + b"".join(pieces))
 

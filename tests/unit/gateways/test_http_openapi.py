@@ -101,6 +101,8 @@ async def test_every_route_is_described(client):
         "GET /topics/{topic}/dlq",
         "POST /topics/{topic}/dlq/redrive",
         "POST /topics/{topic}/dlq/purge",
+        "PATCH /topics/{topic}/delayed/{partition}/{id}",
+        "PUT /logs/level",
         "GET /reliability/stats",
         "GET /priority/stats",
         "GET /schedules",

@@ -84,7 +84,7 @@ async def test_waits_and_sizes_are_clamped(start_gateway, connect, broker):
     client = await connect(await start_gateway())
     await client.ask(Fetch([], max_wait_ms=2**60, min_bytes=5, max_bytes=2**60))
     sizes = {"max_wait_ms": 300_000, "min_bytes": 5, "max_bytes": broker.limits.fetch_bytes}
-    assert broker.fetch_arguments == {**sizes, "read_committed": True}
+    assert broker.fetch_arguments == {**sizes, "read_committed": True, "headers_only": False}
     await client.ask(Fetch([], max_wait_ms=-5, min_bytes=-1, max_bytes=-1))
     assert (broker.fetch_arguments["max_wait_ms"], broker.fetch_arguments["max_bytes"]) == (0, 0)
 

@@ -38,8 +38,9 @@ REQUESTS: list[tuple[m.Message, str]] = [
     (m.Produce(7, 2, 0), "9502070200ff"),
     (
         m.Fetch([m.FetchPart(7, 0, 1000, 65536)], 500, 1, 1 << 20),
-        "96039194 0700cd03e8ce00010000 cd01f401ce00100000c3",
+        "97039194 0700cd03e8ce00010000 cd01f401ce00100000c3c2",
     ),
+    (m.Fetch([], 0, 1, 8, False, True), "970390000108c2c3"),
     (m.ListOffsets([m.OffsetPart(7, 1, EARLIEST)]), "93049193070192a86561726c6965737400c3"),
     (m.ListOffsets([m.OffsetPart(7, 1, Position("time", 9))]), "93049193070192a474696d6509c3"),
     (m.InitProducer(), "9305ffff"),
@@ -61,7 +62,7 @@ RESPONSES: list[tuple[m.Message, str]] = [
     (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),
     (
         m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"), 9)], 8),
-        "9368919b070058010202 0491920506 9464a178a179c209c0 08",
+        "9368919c070058010202 0491920506 9464a178a179c209c0c2 08",
     ),
     (m.Offsets([m.FoundOffset(4), m.FoundOffset(-1, m.Failure("x", "y"))]), "9269929204c092ff9464a178a179c2"),
     (m.ProducerIdentity(9, 0), "936a0900"),
@@ -80,8 +81,9 @@ REQUESTS += [
     (g.CommitOffsets("g", "m", [g.CommitPart(1, 2, 3, "n")], 4), "9517a167a16d9194010203a16e04"),
     (g.ListGroups(), "9118"),
     (g.DescribeGroup("g"), "9219a167"),
-    (g.ResetGroup("g", "t", EARLIEST), "961aa167a17492a86561726c6965737400c0c2"),
-    (g.ResetGroup("g", "t", None, -5, True), "961aa167a174c0fbc3"),
+    (g.ResetGroup("g", "t", EARLIEST), "971aa167a17492a86561726c6965737400c0c2c0"),
+    (g.ResetGroup("g", "t", None, -5, True), "971aa167a174c0fbc3c0"),
+    (g.ResetGroup("g", "t", like="h"), "971aa167a174c0c0c2a168"),
     (g.DeleteGroup("g"), "921ba167"),
     (g.AlterGroup("g", {"a": 1}), "931ca16781a16101"),
 ]
@@ -330,7 +332,7 @@ REQUESTS += [(f.GetLife("t", 0, 7), "945fa1740007")]
 RESPONSES += [
     (
         f.Life(_LIFE),
-        "92ccc398a1740007919da8617070656e64656405a0a000c0a0a0c093a1750102c0c0a09194a167a57175657565a46465616400c090a0",
+        "92ccc399a1740007919da8617070656e64656405a0a000c0a0a0c093a1750102c0c0a09194a167a57175657565a46465616400c090a0c0",
     )
 ]
 
@@ -340,6 +342,7 @@ REQUESTS += [
     (y.ListDelayed("t", 10, 20), "943ca1740a14"),
     (y.GetDelayed("t", 2, 1 << 40), "943da17402cf0000010000000000"),
     (y.CancelDelayed("t", 2, [5, 6]), "943ea17402920506"),
+    (y.RescheduleDelayed("t", 2, [5, 6], 7), "953fa1740292050607"),
 ]
 RESPONSES += [
     (
@@ -351,6 +354,7 @@ RESPONSES += [
         "92cca19500050902a963616e63656c6c6564",
     ),
     (y.CancelledDelayed([5]), "92cca29105"),
+    (y.RescheduledDelayed([5]), "92cca39105"),
 ]
 
 

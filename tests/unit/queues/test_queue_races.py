@@ -79,3 +79,45 @@ async def test_a_settlement_that_is_undone_is_in_no_snapshot() -> None:
     await after_a_kill.wait(60_000)
     assert values(await after_a_kill.receive("jobs")) == [b"a"]
     await after_a_kill.broker.stop()
+
+
+async def test_an_offset_passes_over_what_has_expired_when_that_is_on_disk() -> None:
+    storage = HeldStorage()
+    queue = QueueBroker(storage)
+    await queue.start()
+    topic = await queue.broker.create_topic("jobs", {"partitions": 1, "max_attempts": 1})
+    await queue.publish("jobs", b"a")
+    await queue.receive("jobs", visibility_ms=1_000)
+    partition_queue = await queue.broker.queues.partition_queue(topic, 0)
+    [group_id] = partition_queue.group_ids
+    hold = storage.hold(f"topics/{topic.id}/0-delivery", "sync")
+    await queue.wait(2_000)
+    await hold.reached()
+    assert partition_queue.settled_offset(group_id) == 0
+    hold.release()
+    while partition_queue.outbox.open:
+        await asyncio.sleep(0)
+    assert partition_queue.settled_offset(group_id) == 1
+    await queue.broker.stop()
+
+
+async def test_a_partition_that_fails_does_not_keep_others_from_their_snapshots() -> None:
+    queue = QueueBroker()
+    await queue.start()
+    await queue.broker.create_topic("jobs", {"partitions": 1})
+    await queue.publish("jobs", b"a")
+    await queue.receive("jobs", visibility_ms=1_000)
+    maintenance: Any = queue.broker.queues._maintenance
+    saved = asyncio.Event()
+
+    async def fail(partition_queue: Any) -> None:
+        raise RuntimeError("a bug")
+
+    async def note(failures: Any) -> None:
+        saved.set()
+
+    maintenance.expire, maintenance.save_snapshots = fail, note
+    queue.clock.ms += 5_000
+    async with asyncio.timeout(30):
+        await saved.wait()
+    await queue.broker.stop()

@@ -28,6 +28,8 @@ from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.files import Buffer, Files
+from quiver.testing.held_storage import HeldStorage
+from quiver.topics.catalogue import LOG_ID as METADATA
 
 HOUR_MS = 3_600_000
 NOON_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z
@@ -227,6 +229,14 @@ class TestMissed:
         clock.at_ms = NOON_MS + HOUR_MS
         assert len(await settled(broker, 1)) == 1
 
+    async def test_one_that_was_added_by_a_clock_that_was_ahead(self, host: Host, clock: ClockInHand) -> None:
+        clock.at_ms = NOON_MS + HOUR_MS
+        broker = await begin(host, hourly(cron="@every 10s"))
+        clock.at_ms = NOON_MS
+        for paused in (True, False):
+            state = await broker.schedules.alter("s", ScheduleChanges(is_paused=paused))
+        assert state.next_ms == NOON_MS + 10_000
+
     async def test_a_pause_misses_nothing(self, host: Host, clock: ClockInHand) -> None:
         broker = await begin(host, hourly())
         assert (await broker.schedules.alter("s", ScheduleChanges(is_paused=True))).next_ms is None
@@ -276,6 +286,26 @@ class TestTopics:
         await broker.delete_topic("new")
         clock.at_ms = NOON_MS + HOUR_MS
         assert len(await settled(broker, 1, "new")) == 1
+
+
+async def test_a_schedule_that_is_removed_while_the_topic_of_another_is_created_holds_up_nothing(
+    clock: ClockInHand, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = HeldStorage()
+    broker = Broker(storage, clock=clock, settings=BrokerSettings(auto_create=True))
+    await broker.start()
+    for name in ("a", "b"):
+        await broker.schedules.add(hourly(name, topic=name))
+        await broker.delete_topic(name)
+    hold = storage.hold(METADATA, "append")
+    clock.at_ms += HOUR_MS
+    await broker.schedules.alter("a", ScheduleChanges())  # makes it look at the clock
+    await hold.reached()
+    await broker.schedules.remove("b")
+    hold.release()
+    await settled(broker, 1, "a")
+    assert "could not fire" not in caplog.text
+    await broker.stop()
 
 
 class TestChanging:

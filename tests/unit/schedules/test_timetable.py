@@ -175,13 +175,18 @@ class TestDaylightSaving:
 class TestInterval:
     def test_it_is_counted_from_its_anchor(self) -> None:
         timetable = parse_timetable("@every 1m30s", "UTC", 1_000)
-        assert timetable.next_after(0) == 91_000
         assert timetable.next_after(1_000) == 91_000
         assert timetable.next_after(91_000) == 181_000
         assert timetable.next_after(1_000_000) == 1_000 + 12 * 90_000
-        assert timetable.latest(1_000) is None
         assert timetable.latest(91_000) == 91_000
         assert timetable.latest(180_999) == 91_000
+        assert due_time(timetable, 91_000, 91_005) == 91_000
+
+    def test_an_anchor_in_the_future_holds_up_nothing(self) -> None:
+        """The clock was ahead when the schedule was added."""
+        timetable = parse_timetable("@every 1s", "UTC", 60_000)
+        assert timetable.next_after(12_300) == 13_000
+        assert due_time(timetable, 13_000, 15_700) == 15_000
 
 
 EXPRESSIONS = [

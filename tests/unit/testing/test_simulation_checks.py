@@ -3,8 +3,6 @@
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from quiver.model.errors import LeaseLost, TopicExists, TopicNotFound
 from quiver.system.randomness import seeded
 from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
@@ -14,24 +12,8 @@ from quiver.testing.simulation.workloads.catalogue import CatalogueWorkload
 from quiver.testing.simulation.workloads.delays import DelayWorkload
 from quiver.testing.simulation.workloads.group import GroupWorkload
 from quiver.testing.simulation.workloads.log import LogWorkload
-from quiver.testing.simulation.workloads.port import Workload
 from quiver.testing.simulation.workloads.queue import QueueWorkload
-from quiver.testing.simulation.world import World
-
-
-@pytest.fixture
-def history() -> History:
-    return History(World(1))
-
-
-def found(workload: Workload) -> str:
-    return "; ".join(violation.sentence for violation in workload.check())
-
-
-def done(history: History, what: str, actor: str = "somebody", result: Any = None, **details: Any) -> Event:
-    event = history.saw(what, actor, **details)
-    event.result = result
-    return event
+from unit.testing.planted_history import done, found
 
 
 def test_log(history: History) -> None:
@@ -47,6 +29,22 @@ def test_log(history: History) -> None:
     assert "is stored at" in found(log)
     log._stored, log._seen = [(0, 0, "p.1"), (0, 1, "p.0")], {}
     assert "after p.1 of the same producer" in found(log)
+
+
+def test_searches(history: History) -> None:
+    log = LogWorkload(history, seeded("1"), "fsync")
+    log._stored = [(0, 0, "/p#1.0")]
+    done(history, "publish", value="/p#1.0", result=SimpleNamespace(partition=0, offset=0))
+    search = done(history, "search", producer="/p#", result=["/p#1.0"])
+    search.began = 1.0
+    assert not found(log)
+    search.result = []
+    assert "has not found /p#1.0" in found(log)
+    search.began = 0.0
+    assert not found(log), "it was acked while the search ran"
+    search.result = ["/p#1.0", "/p#1.0", "/q#1.0"]
+    assert "has found /p#1.0 2 times" in found(log)
+    assert "has found /q#1.0 1 times" in found(log)
 
 
 def test_queue(history: History) -> None:
@@ -92,6 +90,20 @@ def test_an_ack_that_finds_a_dead_letter(history: History) -> None:
     history.fault("connection cut")
     ack.ended = 20.0
     assert not found(queue), "its lease has ended before it was sent again"
+
+
+def test_paused_queues(history: History) -> None:
+    queue = QueueWorkload(history, seeded("1"), "fsync", SimulatedClock(history._world))
+    pause, resume = done(history, "pause", group="plain"), done(history, "resume", group="plain")
+    pause.ended, resume.began, resume.ended = 1.0, 5.0, 6.0
+    publish, delivery = done(history, "publish", value="a"), done(history, "deliver", value="a", group="plain")
+    publish.began, delivery.began = 2.0, 4.0
+    delivery.details |= {"attempt": 1, "lease": 1}
+    assert "a was delivered in plain while that was paused" in found(queue)
+    publish.began = 0.5
+    assert "paused" not in found(queue), "it may have been leased before"
+    publish.began, resume.began = 2.0, 3.0
+    assert "paused" not in found(queue)
 
 
 def test_time_to_live(history: History) -> None:
@@ -175,46 +187,47 @@ def _look(*owners: list[tuple[str, int]]) -> Any:
 
 def test_group(history: History) -> None:
     group = GroupWorkload(history, seeded("1"), "fsync")
-    group._stored = {"a": (0, 0)}
+    group._has_resets = False
+    group._stored = {"a": ("t-0", 0)}
     assert "never read" in found(group)
-    done(history, "assign", partition=0, member="m")
-    done(history, "read", value="a", partition=0, offset=0, member="m")
-    done(history, "commit", partition=0, offset=0, member="m")
-    look = done(history, "look", result=_look([("t", 0)]), committed={0: 1})
+    done(history, "assign", partition="t-0", member="m")
+    done(history, "read", value="a", partition="t-0", offset=0, member="m")
+    done(history, "commit", partition="t-0", offset=0, member="m")
+    look = done(history, "look", result=_look([("t", 0)]), committed={"t-0": 1})
     look.began = look.ended = 2.0
     assert not found(group)
-    look.details["committed"] = {0: 0}
+    look.details["committed"] = {"t-0": 0}
     assert "committed up to 1" in found(group)
     look.result = _look([("t", 0)], [("t", 0)])
     assert "two owners" in found(group)
-    done(history, "read", value="a", partition=0, offset=0, member="m")
+    done(history, "read", value="a", partition="t-0", offset=0, member="m")
     assert "a came again" in found(group)
 
 
 def test_members_of_a_group(history: History) -> None:
     group = GroupWorkload(history, seeded("1"), "fsync")
-    group._auto_commit = False
-    group._stored = {"a": (0, 0), "b": (0, 1), "c": (0, 5)}
+    group._auto_commit = group._has_resets = False
+    group._stored = {"a": ("t-0", 0), "b": ("t-0", 1), "c": ("t-0", 5)}
     for value, offset in (("a", 0), ("b", 1), ("c", 5)):
         if not offset:
-            done(history, "assign", partition=0, member="m")
-        done(history, "read", value=value, partition=0, offset=offset, member="m")
+            done(history, "assign", partition="t-0", member="m")
+        done(history, "read", value=value, partition="t-0", offset=offset, member="m")
     assert not found(group)
-    done(history, "read", value="c", partition=0, offset=5, member="n")
+    done(history, "read", value="c", partition="t-0", offset=5, member="n")
     assert "that does not have its partition" in found(group)
     history.events.pop()
-    done(history, "assign", partition=0, member="n").began = 2.0
-    first = done(history, "read", value="b", partition=0, offset=1, member="n")
+    done(history, "assign", partition="t-0", member="n").began = 2.0
+    first = done(history, "read", value="b", partition="t-0", offset=1, member="n")
     first.began = 3.0
     assert "b came before offset 0" in found(group), "nothing is committed"
-    committed = done(history, "commit", partition=0, offset=0, member="n")
+    committed = done(history, "commit", partition="t-0", offset=0, member="n")
     committed.ended = 1.0
     history.events.insert(0, history.events.pop())
     assert not found(group)
     committed.details["offset"] = 1
     assert "b came again: 2 was reached or committed" in found(group)
-    done(history, "commit", partition=0, offset=5, member="m")
-    assert "m has committed partition 0, which n has" in found(group)
+    done(history, "commit", partition="t-0", offset=5, member="m")
+    assert "m has committed t-0, which n has" in found(group)
 
 
 def test_catalogue(history: History) -> None:

@@ -24,6 +24,7 @@ from quiver.model.errors import (
     TransactionNotFound,
     UnknownProducer,
 )
+from quiver.model.limits import DAY_MS
 from quiver.model.message import NewMessage
 from quiver.model.names import TopicPartition
 from quiver.model.position import LATEST
@@ -33,6 +34,8 @@ from quiver.queues.service import Received
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
 from quiver.streams.member import Subscription
+from quiver.testing.held_storage import HeldStorage
+from quiver.transactions.coordinator import LOG_ID as TRANSACTION_JOURNAL
 
 
 class Bank(QueueBroker):
@@ -625,3 +628,22 @@ async def test_bad_requests_are_refused(bank: Bank) -> None:
         await bank.commit(key, acks=[LeasedAcks(1, 0, 1, 1, [(5, 4)])])
     with pytest.raises(LeaseLost):
         await bank.commit(key, acks=[LeasedAcks(1, 0, 1, 1, [(0, 1)])])
+
+
+async def test_a_producer_that_is_being_forgotten_begins_nothing_more() -> None:
+    storage = HeldStorage()
+    bank = Bank(storage)
+    await bank.start()
+    await bank.broker.create_topic("t", {"partitions": 1})
+    key = await bank.init(None)
+    hold = storage.hold(TRANSACTION_JOURNAL, "append")
+    bank.clock.ms += 2 * DAY_MS
+    forgetting = asyncio.ensure_future(bank.broker.transactions._coordinator.maintain())
+    await hold.reached()
+    with pytest.raises(UnknownProducer):
+        bank.send(key, "t", 0, b"nobody could end its transaction")
+    hold.release()
+    await forgetting
+    await bank.publish("t", b"a")
+    assert await bank.read("t") == [b"a"]
+    await bank.broker.stop()

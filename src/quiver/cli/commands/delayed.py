@@ -1,4 +1,4 @@
-"""`quiver delayed list|show|cancel`."""
+"""`quiver delayed list|show|move|cancel`."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,15 +8,15 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
 from quiver.cli.lazy_group import group_app
 from quiver.cli.options.names import TopicArgument
-from quiver.model.errors import DelayedNotFound
+from quiver.model.errors import DelayedNotFound, InvalidRequest
 from quiver.model.priority import NAMES
 from quiver.model.schedule import DelayedId, parse_delayed_id
-from quiver.model.times import format_time
+from quiver.model.times import format_time, parse_duration_ms, parse_time_ms
 
 if TYPE_CHECKING:
     from quiver.model.schedule import DelayedMessage
 
-app = group_app("List and cancel delayed messages.")
+app = group_app("List, move and cancel delayed messages.")
 
 _LISTED = ("id", "deliver_at", "priority", "state")
 _ID_HELP = "such as 0:42, partition and id, or 42 where only one partition has it."
@@ -57,6 +57,38 @@ def show(
     with connect(address) as q:
         message = q.delayed.get(topic, wanted.partition, wanted.id)
     show_rows([_row(message)], output, columns=_LISTED)
+
+
+@app.command("move")
+def move(
+    topic: TopicArgument,
+    ids: Annotated[list[str], _IDS],
+    to: Annotated[
+        str, typer.Option("--to", metavar="WHEN", help="now, from now on (30m), or a time (2026-01-31T12:00:00Z).")
+    ],
+    address: AddressOption = DEFAULT_ADDRESS,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Deliver delayed messages at another time, or now. Stops at the first one already delivered or cancelled."""
+    when = _when(to)
+    wanted = [parse_delayed_id(text) for text in ids]
+    moved: list[dict[str, Any]] = []
+    with connect(address) as q:
+        try:
+            for each in wanted:
+                q.delayed.reschedule(topic, each.partition, each.id, **when)
+                moved.append({"id": str(each), "moved": True})
+        finally:
+            show_rows(moved, output, columns=("id", "moved"))
+
+
+def _when(text: str) -> dict[str, Any]:
+    if text == "now":
+        return {"delay": 0}
+    try:
+        return {"delay": parse_duration_ms(text) / 1000}
+    except InvalidRequest:
+        return {"deliver_at": parse_time_ms(text, "--to")}
 
 
 @app.command("cancel")

@@ -116,15 +116,16 @@ def reset(
     shift: Annotated[
         int | None, typer.Option(help="Move by this many messages instead: 100 skips, -100 reads again.", metavar="N")
     ] = None,
+    like: Annotated[str | None, typer.Option(help="Move to where this group is.", metavar="GROUP")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Move a group without members to another position in a topic."""
-    if (to is None) == (shift is None):
-        raise InvalidRequest(problem="say where to: either --to (earliest, latest, ...) or --shift N")
+    if [to, shift, like].count(None) != 2:
+        raise InvalidRequest(problem="say where to: --to (earliest, latest, ...), --shift N or --like GROUP")
     with connect(address) as q:
-        moved = q.groups.reset(group, topic, to, shift=shift, dry_run=dry_run)
+        moved = q.groups.reset(group, topic, to, shift=shift, like=like, dry_run=dry_run)
     if output is not Output.TABLE:
         show_document(_reset_document(group, topic, moved, dry_run=dry_run), output)
         return

@@ -61,7 +61,8 @@ class Chunk:
         self.outcome = SendOutcome(topic)
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] | None = None
-        self._headers: list[Mapping[str, bytes] | None] | None = None
+        self._headers: dict[int, Mapping[str, bytes]] = {}
+        """By row. Few messages may have some, such as those that are traced: the others are appended as quickly."""
         self._timestamps: list[int | None] | None = None
         self._expiries: list[int | None] | None = None
         self._due: list[int | None] | None = None
@@ -79,7 +80,8 @@ class Chunk:
         self.measure()
         index = len(self.values)
         self.keys = _extended(self.keys, message.key, index)
-        self._headers = _extended(self._headers, message.headers, index)
+        if message.headers:
+            self._headers[index] = message.headers
         self._timestamps = _extended(self._timestamps, message.timestamp_ms, index)
         self._expiries = _extended(self._expiries, message.expires_at_ms, index)
         self._due = _extended(self._due, message.deliver_at_ms, index)
@@ -95,7 +97,7 @@ class Chunk:
         average = max(1, self.size // max(1, count))
         step = min(_STEP, (max_bytes - self.size) // average, max_count - count)
         until = count + max(0, step)
-        rare = (self._headers, self._timestamps, self._expiries, self._due, self._ids)
+        rare = (self._timestamps, self._expiries, self._due, self._ids)
         is_simple = all(column is None for column in rare)
         self.plain_until = until if is_simple and self.keys is None else 0
         self.keyed_until = until if is_simple and self.keys is not None else 0
@@ -151,14 +153,15 @@ class Chunk:
             self.values[:count],
             timestamp_ms=self.timestamp_ms,
             keys=None if self.keys is None else self.keys[:count],
-            headers=self._headers,
+            headers=self._headers or None,
             timestamps_ms=self._timestamps,
             expires_at_ms=self._expiries,
             deliver_at_ms=self._due,
             ids=self._ids,
         )
         self.values = []
-        self.keys = self._headers = self._timestamps = self._expiries = self._due = self._ids = None
+        self.keys = self._timestamps = self._expiries = self._due = self._ids = None
+        self._headers = {}
         return rows
 
 

@@ -14,7 +14,7 @@ from quiver.model.limits import KIB
 from quiver.records.arrow_arrays import number_array, to_mask, to_numbers
 from quiver.records.arrow_input import arrow_columns
 from quiver.records.arrow_message import BytesList, bytes_list
-from quiver.records.build import headers_array, list_array, seal, seal_into
+from quiver.records.build import headers_array, list_array, seal, seal_into, sparse_headers
 from quiver.records.columns import (
     COLUMNS,
     DELIVER_AT,
@@ -37,6 +37,8 @@ _NO_KEY = list_array([b""], KEY.field.type)[0]
 _LARGE_VALUE_BYTES = 512
 _LARGE_FRAME_BYTES = 256 * KIB
 Frame = bytes | bytearray | memoryview
+Headers = Sequence[Mapping[str, bytes] | None] | Mapping[int, Mapping[str, bytes]]
+"""Of each row, or of those rows that have any."""
 _HASHED = (KEY.bit, ID.bit)
 """The columns that choose the partition: the first one that a message has."""
 
@@ -60,7 +62,7 @@ class Rows:
         *,
         timestamp_ms: int,
         keys: Sequence[bytes | None] | None = None,
-        headers: Sequence[Mapping[str, bytes] | None] | None = None,
+        headers: Headers | None = None,
         timestamps_ms: Sequence[int | None] | None = None,
         expires_at_ms: Sequence[int | None] | None = None,
         deliver_at_ms: Sequence[int | None] | None = None,
@@ -71,7 +73,7 @@ class Rows:
         if keys is not None:
             arrays[KEY.bit] = _array(keys, KEY.field.type, "key")
         if headers is not None:
-            arrays[HEADERS.bit] = _headers([row or None for row in headers])
+            arrays[HEADERS.bit] = _headers(headers, len(values))
         if timestamps_ms is not None:
             filled = [timestamp_ms if time is None else time for time in timestamps_ms]
             arrays[TIMESTAMP.bit] = _array(filled, TIMESTAMP.field.type, "timestamp")
@@ -237,9 +239,11 @@ def _array(items: Sequence[Any], kind: pa.DataType, name: str) -> pa.Array:
     return array
 
 
-def _headers(rows: Sequence[Mapping[str, bytes] | None]) -> pa.Array:
+def _headers(headers: Headers, count: int) -> pa.Array:
     try:
-        return headers_array(rows)
+        if isinstance(headers, Mapping):
+            return sparse_headers(count, headers)
+        return headers_array([row or None for row in headers])
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidRequest(problem=f"headers: {error}") from error
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
-from quiver.records.read import split_frames
+from quiver.records.read import split_frames, split_headers
 
 
 class FetchedFrames(NamedTuple):
@@ -24,6 +24,8 @@ class FetchedFrames(NamedTuple):
     """Where the first open transaction begins; the high watermark when none is open."""
     aborted: Sequence[tuple[int, int]]
     """(producer id, first offset) of aborted transactions that reach into the buffer, by first offset."""
+    headers_only: bool = False
+    """Whether the buffer has the headers of the frames without their bodies."""
 
     def readable_end(self, isolation: str = READ_COMMITTED) -> int:
         """Every stored message below this offset can be read."""
@@ -35,5 +37,6 @@ class FetchedFrames(NamedTuple):
         Control frames and frames of aborted transactions are hidden. Raises InvalidFrame at the first damaged header.
         """
         aborted = AbortedFrames(self.aborted)
-        for position, header in split_frames(self.buffer):
+        found = split_headers(self.buffer) if self.headers_only else split_frames(self.buffer)
+        for position, header in found:
             yield position, header, not aborted.hides(header)

@@ -1,6 +1,6 @@
 /** What can be done with a lease that somebody holds. */
 
-import { send } from "../lib/api.js";
+import { at, get, send } from "../lib/api.js";
 import { h } from "../lib/dom.js";
 import { curl } from "../parts/command.js";
 import { confirmChange } from "../parts/dialog.js";
@@ -17,24 +17,44 @@ const ACTIONS = {
   Extend: ["/messages/visibility", { timeout: "10m" }, "The lease would end ten minutes from now."],
 };
 
+/**
+ * The same for the message that a key waits for, if somebody holds it.
+ * @param {string} topic @param {string} group @param {{ partition: number, offset: number }} blocker
+ */
+export function blockerActions(topic, group, blocker) {
+  const release = async () => {
+    const cursor = `${blocker.partition}:${blocker.offset}`;
+    const { leases } = await get(at`/topics/${topic}/queues/${group}/leases`, { cursor, limit: 1 });
+    const held = leases.find(
+      (/** @type {any} */ lease) => lease.partition === blocker.partition && lease.offset === blocker.offset,
+    );
+    if (held) ask(held, "Release");
+    else say("Nobody holds the message: it is delivered again by itself when its retry is due.");
+  };
+  return h("button", { class: "quiet", onclick: () => void release() }, "Release");
+}
+
+/** @param {any} lease @param {keyof typeof ACTIONS} action */
+function ask(lease, action) {
+  const name = `${lease.partition}:${lease.offset}`;
+  const [path, more, text] = ACTIONS[action];
+  const body = { receipt_handle: lease.receipt_handle, ...Object(more) };
+  void confirmChange({
+    title: `${action} ${name}`,
+    action,
+    danger: action === "Reject",
+    command: { curl: curl("POST", String(path), {}, body) },
+    preview: async () => String(text),
+    run: async () => {
+      await send("POST", String(path), body);
+      say(`${name}: done.`);
+    },
+  });
+}
+
 /** @param {any} lease */
 export function leaseActions(lease) {
   const name = `${lease.partition}:${lease.offset}`;
-  const ask = (/** @type {keyof typeof ACTIONS} */ action) => {
-    const [path, more, text] = ACTIONS[action];
-    const body = { receipt_handle: lease.receipt_handle, ...Object(more) };
-    void confirmChange({
-      title: `${action} ${name}`,
-      action,
-      danger: action === "Reject",
-      command: { curl: curl("POST", String(path), {}, body) },
-      preview: async () => String(text),
-      run: async () => {
-        await send("POST", String(path), body);
-        say(`${name}: done.`);
-      },
-    });
-  };
   const chosen = h(
     "select",
     {
@@ -43,7 +63,7 @@ export function leaseActions(lease) {
       onchange: () => {
         const action = chosen.value;
         chosen.value = "";
-        if (action) ask(action);
+        if (action) ask(lease, action);
       },
     },
     h("option", { value: "" }, "…"),

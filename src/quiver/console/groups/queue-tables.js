@@ -6,7 +6,7 @@ import { to } from "../lib/routes.js";
 import { empty } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { oneLine } from "../parts/value.js";
-import { leaseActions } from "./leases.js";
+import { blockerActions, leaseActions } from "./leases.js";
 
 /** @param {Record<string, number>} levels */
 export function bars(levels) {
@@ -66,8 +66,8 @@ export function leaseTable(topic, held) {
   });
 }
 
-/** @param {string} topic @param {any[]} keys */
-export function blockedKeys(topic, keys) {
+/** @param {string} topic @param {string} group @param {any[]} keys */
+export function blockedKeys(topic, group, keys) {
   if (!keys?.length) return h("p", { class: "soft" }, "No key waits for an earlier message of its own.");
   return table({
     rows: keys,
@@ -87,6 +87,7 @@ export function blockedKeys(topic, keys) {
                 `${row.partition}:${row.offset}`,
               ),
       },
+      { name: "", cell: (row) => (row.offset === undefined ? "" : blockerActions(topic, group, row)) },
     ],
   });
 }

@@ -98,7 +98,7 @@ export async function queueGroup(view, details, remove) {
     );
     fill(priorities, bars(found.ready_by_priority));
     fill(holders, consumers(found.consumers));
-    fill(blocked, blockedKeys(topic, held?.blocked_keys ?? found.blocked_keys));
+    fill(blocked, blockedKeys(topic, group, held?.blocked_keys ?? found.blocked_keys));
     if (held) fill(leases, leaseTable(topic, held));
   });
 }

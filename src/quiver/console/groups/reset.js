@@ -14,6 +14,7 @@ const WAYS = [
   ["time", "A time"],
   ["offset", "An offset"],
   ["shift", "By a number of messages"],
+  ["like", "To where another group is"],
 ];
 
 /** @param {string} group @param {string[]} topics */
@@ -29,20 +30,23 @@ export function resetGroup(group, topics) {
     {},
     WAYS.map(([value, name]) => h("option", { value }, name)),
   );
-  const value = h("input", { placeholder: "-2h, 2026-11-16T12:00:00Z, 1200, -100", autocomplete: "off" });
+  const value = h("input", { placeholder: "-2h, 2026-11-16T12:00:00Z, 1200, -100, billing", autocomplete: "off" });
   const preview = h("div", { class: "preview", "aria-live": "polite" });
   const commands = h("div", { class: "commands" });
   const body = () => {
     const kind = way.value;
     if (kind === "earliest" || kind === "latest") return { topic: topic.value, to: kind };
-    return { topic: topic.value, [kind]: kind === "time" ? value.value : Number(value.value) };
+    return {
+      topic: topic.value,
+      [kind]: kind === "time" || kind === "like" ? value.value.trim() : Number(value.value),
+    };
   };
   const look = async () => {
     const needs = !["earliest", "latest"].includes(way.value);
     valueField.hidden = !needs;
     const wanted = body();
-    const target =
-      "to" in wanted ? ["--to", wanted.to] : way.value === "shift" ? ["--shift", value.value] : ["--to", value.value];
+    const flag = way.value === "shift" || way.value === "like" ? `--${way.value}` : "--to";
+    const target = "to" in wanted ? ["--to", wanted.to] : [flag, value.value];
     fill(
       commands,
       line(quiver("group", "reset", group, "--topic", topic.value, ...target)),
@@ -59,7 +63,7 @@ export function resetGroup(group, topics) {
   const valueField = field(
     "Where",
     value,
-    "A time ago, a time, an offset, or a number of messages (negative: back).",
+    "A time ago, a time, an offset, a number of messages (negative: back), or the name of a group.",
   );
   const content = h(
     "div",

@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 const LISTENERS = Symbol("listeners");
 
-/** @typedef {Node | string | number | null | undefined | false | Child[]} Child */
+/** Lists may be nested. @typedef {Node | string | number | null | undefined | false | any[]} Child */
 
 /**
  * Makes an element. `on...` attributes are listeners, `value` and `checked` are properties.

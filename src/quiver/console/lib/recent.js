@@ -1,4 +1,4 @@
-/** What was searched for lately, kept by the browser. */
+/** What was searched for lately and what was saved, kept by the browser. */
 
 const KEPT = 20;
 
@@ -14,10 +14,21 @@ export function recent(name) {
 
 /** @param {string} name @param {string} text */
 export function remember(name, text) {
-  if (!text) return;
+  if (text) store(name, [text, ...recent(name).filter((each) => each !== text)]);
+}
+
+/** @param {string} name @param {string} text */
+export function forget(name, text) {
+  store(
+    name,
+    recent(name).filter((each) => each !== text),
+  );
+}
+
+/** @param {string} name @param {string[]} texts */
+function store(name, texts) {
   try {
-    const others = recent(name).filter((each) => each !== text);
-    localStorage.setItem(`quiver-${name}`, JSON.stringify([text, ...others].slice(0, KEPT)));
+    localStorage.setItem(`quiver-${name}`, JSON.stringify(texts.slice(0, KEPT)));
   } catch {
     // As above: then it is not remembered.
   }

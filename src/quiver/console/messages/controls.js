@@ -2,6 +2,7 @@
 
 import { h } from "../lib/dom.js";
 import { recent, remember } from "../lib/recent.js";
+import { savedFilters } from "./saved-filters.js";
 
 /** What the address says. @param {URLSearchParams} query */
 export function read(query) {
@@ -74,6 +75,7 @@ export function controls(view, details, place, canSearch, canTail) {
     remember("searches", where.value.trim());
     view.go({ ...start, where: where.value.trim(), live: place.live ? "yes" : "" });
   };
+  const filters = savedFilters(details.name, place.where, (chosen) => view.go({ ...start, where: chosen }));
   const live = h(
     "button",
     {
@@ -97,9 +99,11 @@ export function controls(view, details, place, canSearch, canTail) {
             recent("searches").map((value) => h("option", { value })),
           ),
           h("button", { class: "primary" }, "Search"),
+          filters.save,
           place.where ? h("button", { type: "button", onclick: () => view.go({ where: "" }) }, "Clear") : null,
         )
       : null,
+    canSearch ? filters.list : null,
     h(
       "form",
       { class: "bar", onsubmit: jump },

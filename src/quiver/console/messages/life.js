@@ -1,9 +1,9 @@
 /** The life of a message: what happened to it, in order, and where it is now for each group. */
 
 import { h } from "../lib/dom.js";
-import { duration, time } from "../lib/format.js";
+import { bytes, count, duration, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
-import { pill } from "../parts/states.js";
+import { facts, pill } from "../parts/states.js";
 import { plain } from "../parts/value.js";
 
 /** Event -> the colour of its dot. */
@@ -37,6 +37,22 @@ export function lifeView(life) {
     life.trace_id ? h("a", { href: to(["traces", life.trace_id]) }, "Its trace") : null,
   );
 }
+
+/** The frame that a message lies in. @param {string} topic @param {number} partition @param {any} frame */
+export const frameView = (topic, partition, frame) =>
+  h(
+    "div",
+    { class: "panel" },
+    facts([
+      ["Messages", `${count(frame.messages)}, offsets ${frame.first_offset} to ${frame.last_offset}`],
+      ["Stored", bytes(frame.stored_bytes)],
+      [
+        "Compression",
+        frame.compression === "none" ? "none" : `${frame.compression}, from ${bytes(frame.body_bytes)}`,
+      ],
+      ["Producer", frame.producer_id === null ? "not idempotent" : frame.producer_id],
+    ]),
+  );
 
 /** @param {any} group */
 const standing = (group) =>

@@ -5,7 +5,8 @@ import { h, show as fill } from "../lib/dom.js";
 import { ago, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
-import { lifeView } from "./life.js";
+import { copyAs } from "./copy-as.js";
+import { frameView, lifeView } from "./life.js";
 import { empty, facts, section } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { CUT_BYTES, oneLine, plain, textOf, valueView } from "../parts/value.js";
@@ -52,7 +53,7 @@ export async function show(view) {
       ),
     );
   }
-  const life = h("div", {}, h("p", { class: "soft" }, "Reading"));
+  const [life, frame] = [h("div", {}, h("p", { class: "soft" }, "Reading")), h("div")];
   const value = valueView(message, {
     form: view.query.get("as") ?? "",
     onform: (form) => view.go({ as: form }),
@@ -80,8 +81,9 @@ export async function show(view) {
       h(
         "div",
         {},
-        section("Message", null, about(view, topic, message)),
+        section("Message", copyAs(topic, message), about(view, topic, message)),
         hasLife ? section("Life", null, life) : null,
+        frame,
       ),
     ),
   );
@@ -89,6 +91,7 @@ export async function show(view) {
   try {
     const found = await get(at`/topics/${topic}/partitions/${partition}/messages/${offset}/life`, {}, view.signal);
     fill(life, lifeView(found));
+    if (found.frame) fill(frame, section("Frame", null, frameView(topic, partition, found.frame)));
   } catch (error) {
     if (!view.signal.aborted)
       fill(life, h("p", { class: "soft" }, error instanceof Error ? error.message : String(error)));

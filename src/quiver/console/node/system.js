@@ -1,11 +1,12 @@
 /** System: health with its reasons, what runs here, the settings in force, log lines. */
 
-import { get, has } from "../lib/api.js";
+import { get, has, send } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
 import { bytes, count, duration, time } from "../lib/format.js";
 import { watch } from "../lib/live.js";
 import { curl, quiver } from "../parts/command.js";
-import { empty, facts, pill, section, tile } from "../parts/states.js";
+import { confirmChange } from "../parts/dialog.js";
+import { empty, facts, pill, say, section, tile } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { plain } from "../parts/value.js";
 
@@ -17,12 +18,13 @@ export async function show(view) {
   const level = view.query.get("level") ?? "info";
   const [hasNode, hasLogs] = await Promise.all([has("GET /node"), has("GET /logs")]);
   const tiles = h("div", { class: "tiles" });
-  const [checks, about, settings, logs, state] = [
+  const [checks, about, settings, logs, state, writes] = [
     h("div"),
     h("div", { class: "panel" }),
     h("div"),
     h("div"),
     h("span"),
+    h("span", { class: "row" }),
   ];
   const problems = h("div", { class: "problems" });
   const choice = h(
@@ -43,7 +45,7 @@ export async function show(view) {
     h(
       "div",
       { class: "split" },
-      h("div", {}, section("Checks", null, checks), hasLogs ? section("Log", choice, logs) : null),
+      h("div", {}, section("Checks", null, checks), hasLogs ? section("Log", [writes, choice], logs) : null),
       h("div", {}, section("This node", null, about), hasNode ? section("Settings in force", null, settings) : null),
     ),
   );
@@ -62,7 +64,10 @@ export async function show(view) {
     fill(checks, table({ rows, key: (row) => row.name, columns: CHECKS }));
     fill(about, description(stats, node));
     if (node) fill(settings, settingTable(node.settings));
-    if (lines) fill(logs, logTable(lines.lines));
+    if (lines) {
+      fill(writes, levelChoice(lines.level));
+      fill(logs, logTable(lines.lines));
+    }
   });
 }
 
@@ -112,6 +117,39 @@ function settingTable(settings) {
     h("summary", {}, `${count(rows.length)} settings`),
     table({ rows, key: (row) => row.name, columns }),
   );
+}
+
+/** Which lines the broker writes. @param {string} level */
+function levelChoice(level) {
+  const chosen = h(
+    "select",
+    {
+      class: "small",
+      "aria-label": "The broker writes",
+      onchange: () => {
+        const wanted = chosen.value;
+        chosen.value = level;
+        askLevel(wanted, level);
+      },
+    },
+    LEVELS.map((name) => h("option", {}, name)),
+  );
+  chosen.value = level;
+  return [h("span", { class: "soft" }, "The broker writes"), chosen, h("span", { class: "soft" }, "and worse. Show")];
+}
+
+/** @param {string} level @param {string} before */
+function askLevel(level, before) {
+  void confirmChange({
+    title: `Log level ${level}`,
+    action: "Change",
+    command: { curl: curl("PUT", "/logs/level", {}, { level }) },
+    preview: async () => `The broker writes ${before} and worse now. The change lasts until it stops.`,
+    run: async () => {
+      await send("PUT", "/logs/level", { level });
+      say(`The broker writes ${level} and worse.`);
+    },
+  });
 }
 
 /** Newest first. @param {any[]} lines */

@@ -1,10 +1,13 @@
-/** The value of a message as JSON, text or hex. Long ones are cut until somebody asks for all. */
+/** The value of a message as JSON, MessagePack, text or hex. Long ones are cut until somebody asks for all. */
 
 import { h } from "../lib/dom.js";
 import { bytes } from "../lib/format.js";
+import { messagePackText } from "./messagepack.js";
 
 export const CUT_BYTES = 64 * 1024;
 const HEX_COLUMNS = 16;
+const PRETTY_CHARACTERS = 1024 * 1024;
+const NAMES = { json: "JSON", messagepack: "MessagePack", text: "Text", hex: "Hex" };
 /** Characters that change the direction of the text around them: shown by name, so that they cannot mislead. */
 const DIRECTION = /[\u202a-\u202e\u2066-\u2069\u200e\u200f\u061c]/g;
 
@@ -49,7 +52,7 @@ export function isJson(message) {
 /**
  * @param {any} message
  * @param {object} options
- * @param {string} options.form json, text, hex, or empty: what fits
+ * @param {string} options.form json, messagepack, text, hex, or empty: what fits
  * @param {(form: string) => void} options.onform
  * @param {number} [options.size] bytes of the whole value, when the message has only its beginning
  * @param {() => void} [options.onall] loads all of it
@@ -62,22 +65,27 @@ export function valueView(message, { form, onform, size, onall }) {
       h("p", {}, "A tombstone: it has no value. Compaction removes earlier messages of its key."),
     );
   const data = bytesOf(message, "value") ?? new Uint8Array();
-  const json = isJson(message);
-  const kind = form || (json ? "json" : textOf(message, "value") !== null ? "text" : "hex");
-  const forms = [
-    ["json", json],
-    ["text", textOf(message, "value") !== null],
-    ["hex", true],
-  ];
   const whole = size ?? data.length;
+  const packed = isPacked(message, data) && whole === data.length ? messagePackText(data) : null;
+  const texts = {
+    json: isJson(message) ? pretty(textOf(message, "value") ?? "") : null,
+    messagepack: packed,
+    text: textOf(message, "value"),
+  };
+  const kind =
+    form in texts || form === "hex"
+      ? form
+      : (Object.entries(texts).find(([, shown]) => shown !== null)?.[0] ?? "hex");
+  const forms = [...Object.entries(texts).map(([name, shown]) => [name, shown !== null]), ["hex", true]];
+  const shown = texts[/** @type {keyof typeof texts} */ (kind)] ?? null;
   const area = h("pre", { class: "value", tabindex: 0, "aria-label": "Value", dir: "ltr" });
-  fill(area, message, data, kind, false);
+  fill(area, shown, data, false);
   const isCut = data.length > CUT_BYTES || whole > data.length;
   const more = h(
     "button",
     {
       onclick: () =>
-        whole > data.length && onall ? onall() : (fill(area, message, data, kind, true), (notice.hidden = true)),
+        whole > data.length && onall ? onall() : (fill(area, shown, data, true), (notice.hidden = true)),
     },
     "Show all",
   );
@@ -102,7 +110,7 @@ export function valueView(message, { form, onform, size, onall }) {
             h(
               "button",
               { "aria-pressed": String(name === kind), onclick: () => onform(String(name)) },
-              String(name).toUpperCase(),
+              NAMES[/** @type {keyof typeof NAMES} */ (name)],
             ),
           ),
       ),
@@ -113,19 +121,22 @@ export function valueView(message, { form, onform, size, onall }) {
   );
 }
 
-/** @param {HTMLElement} area @param {any} message @param {Uint8Array} data @param {string} kind @param {boolean} isWhole */
-function fill(area, message, data, kind, isWhole) {
-  if (kind === "hex") {
-    area.textContent = dump(isWhole ? data : data.subarray(0, CUT_BYTES / 8));
-    return;
-  }
-  const text = textOf(message, "value") ?? "";
-  const shown = kind === "json" && text.length <= 1024 * 1024 ? pretty(text) : text;
-  area.textContent = plain(isWhole ? shown : shown.slice(0, CUT_BYTES));
+/** Text and JSON that begin as MessagePack could are what they look like. @param {any} message @param {Uint8Array} data */
+const isPacked = (message, data) =>
+  (textOf(message, "value") === null || /msgpack|messagepack/.test(message.headers?.["content-type"] ?? "")) &&
+  data.length > 0;
+
+/** @param {HTMLElement} area @param {string | null} text null: hex @param {Uint8Array} data @param {boolean} isWhole */
+function fill(area, text, data, isWhole) {
+  area.textContent =
+    text === null
+      ? dump(isWhole ? data : data.subarray(0, CUT_BYTES / 8))
+      : plain(isWhole ? text : text.slice(0, CUT_BYTES));
 }
 
 /** Indented; numbers keep their digits, because only the white space changes. @param {string} text */
 export function pretty(text) {
+  if (text.length > PRETTY_CHARACTERS) return text;
   let depth = 0;
   const pad = () => `\n${"  ".repeat(depth)}`;
   return text.replace(/"(?:[^"\\]|\\.)*"|[{}[\],:]|\s+/g, (token, at) => {

@@ -1,12 +1,12 @@
-/** Messages of a topic that wait for their time: when they come, and cancelling them. */
+/** Messages of a topic that wait for their time: when they come, and delivering them now, moving and cancelling them. */
 
-import { at, get, send } from "../lib/api.js";
+import { at, get } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
-import { ago, count, plural, time } from "../lib/format.js";
+import { ago, plural, time } from "../lib/format.js";
 import { curl, quiver } from "../parts/command.js";
-import { confirmChange } from "../parts/dialog.js";
+import { askCancel, askMove, askNow, delayedId as id } from "./delayed-changes.js";
 import { histogram } from "./histogram.js";
-import { empty, pill, say, section } from "../parts/states.js";
+import { empty, pill, section } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { topicTabs, UP } from "../topics/tabs.js";
 
@@ -22,18 +22,24 @@ export async function show(view) {
   /** @type {any} */
   let page = { messages: [], count: 0 };
   const [area, status, calendar] = [h("div"), h("span", { class: "soft" }), h("div")];
-  const cancel = h(
+  const reload = () => dispatchEvent(new HashChangeEvent("hashchange"));
+  const those = () => page.messages.filter((/** @type {any} */ row) => chosen.has(id(row)));
+  const act = (/** @type {string} */ name, /** @type {typeof askNow} */ ask) =>
+    h("button", { disabled: true, onclick: () => ask(topic, those(), reload) }, name);
+  const actions = [act("Deliver now", askNow), act("Move", askMove), act("Cancel", askCancel)];
+  const number = h("span", { class: "soft" });
+  const all = h(
     "button",
     {
-      disabled: true,
-      onclick: () =>
-        askCancel(
-          topic,
-          page.messages.filter((/** @type {any} */ row) => chosen.has(id(row))),
-          () => dispatchEvent(new HashChangeEvent("hashchange")),
-        ),
+      class: "quiet",
+      onclick: () => {
+        const isAll = chosen.size === page.messages.length;
+        chosen.clear();
+        if (!isAll) for (const row of page.messages) chosen.add(id(row));
+        changed();
+      },
     },
-    "Cancel chosen",
+    "Choose all",
   );
   const rows = table({
     rows: [],
@@ -42,12 +48,13 @@ export async function show(view) {
     rowClass: (row) => (chosen.has(id(row)) ? "chosen" : ""),
   });
   const changed = () => {
-    cancel.disabled = !chosen.size;
-    cancel.textContent = chosen.size ? `Cancel ${chosen.size}` : "Cancel chosen";
+    for (const button of actions) button.disabled = !chosen.size;
+    number.textContent = chosen.size ? `${plural(chosen.size, "message")} chosen` : "";
+    all.textContent = chosen.size && chosen.size === page.messages.length ? "Choose none" : "Choose all";
     rows.update();
   };
   view.draw(
-    { title: topic, up: UP, about: status, tabs: topicTabs(topic, "delayed"), actions: cancel },
+    { title: topic, up: UP, about: status, tabs: topicTabs(topic, "delayed"), actions: [number, all, actions] },
     calendar,
     area,
   );
@@ -97,9 +104,6 @@ export async function show(view) {
   });
 }
 
-/** @param {any} row */
-const id = (row) => `${row.partition}:${row.id}`;
-
 /** @param {Set<string>} chosen @param {() => void} changed @returns {import("../parts/table.js").Column[]} */
 const columns = (chosen, changed) => [
   {
@@ -122,25 +126,3 @@ const columns = (chosen, changed) => [
   { name: "Priority", cell: (row) => row.priority },
   { name: "State", class: "grow", cell: (row) => pill(row.state) },
 ];
-
-/** @param {string} topic @param {any[]} rows @param {() => void} done */
-function askCancel(topic, rows, done) {
-  const ids = rows.map(id);
-  void confirmChange({
-    title: `Cancel delayed messages of ${topic}`,
-    action: "Cancel them",
-    danger: true,
-    command: {
-      curl: curl("DELETE", at`/topics/${topic}/delayed/${rows[0].partition}/${rows[0].id}`),
-      cli: quiver("delayed", "cancel", topic, ...ids.slice(0, 20)),
-    },
-    preview: async () => `${plural(rows.length, "message")} would never enter the topic.`,
-    run: async () => {
-      let gone = 0;
-      for (const row of rows)
-        await send("DELETE", at`/topics/${topic}/delayed/${row.partition}/${row.id}`).catch(() => gone++);
-      say(`${count(rows.length - gone)} cancelled${gone ? `, ${count(gone)} were already delivered` : ""}.`);
-      done();
-    },
-  });
-}

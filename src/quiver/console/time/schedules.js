@@ -6,7 +6,7 @@ import { ago, count, plural, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
 import { inWords } from "./cron.js";
-import { confirmChange } from "../parts/dialog.js";
+import { confirmChange, openDialog } from "../parts/dialog.js";
 import { empty, pill, say } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { edit } from "./schedule-form.js";
@@ -79,6 +79,7 @@ const columns = (reload) => [
       h(
         "span",
         { class: "row nowrap" },
+        action("Times", () => void times(row)),
         action("Run", () => run(row.name, reload)),
         action(row.paused ? "Resume" : "Pause", () => pause(row, reload)),
         action("Edit", () => edit(row, reload)),
@@ -86,6 +87,42 @@ const columns = (reload) => [
       ),
   },
 ];
+
+/** The next five runs, and where to find the past ones. @param {any} row */
+async function times(row) {
+  const found = await get(at`/schedules/${row.name}`);
+  const where = `headers["schedule.name"] == ${JSON.stringify(row.name)}`;
+  openDialog({
+    title: `Times of ${row.name}`,
+    cancel: "Close",
+    content: [
+      h("p", {}, h("code", {}, row.cron), ` ${inWords(row.cron)}, ${row.timezone}`),
+      found.next_runs.length
+        ? h(
+            "ol",
+            { class: "plain" },
+            found.next_runs.map((/** @type {string} */ each) =>
+              h(
+                "li",
+                {},
+                h("span", { class: "mono" }, time(each).replace(/\.000$/, "")),
+                h("span", { class: "soft" }, ` ${ago(each)}`),
+              ),
+            ),
+          )
+        : h("p", { class: "soft" }, "It is paused: there is no next run."),
+      h(
+        "a",
+        {
+          class: "button",
+          href: to(["topics", row.topic, "messages"], { where }),
+          onclick: (/** @type {any} */ event) => event.target.closest("dialog").close(),
+        },
+        plural(row.fired_count, "past run"),
+      ),
+    ],
+  });
+}
 
 /** @param {string} name @param {() => void} act */
 const action = (name, act) => h("button", { class: "quiet", onclick: act }, name);

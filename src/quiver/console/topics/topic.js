@@ -2,7 +2,7 @@
 
 import { at, get } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
-import { bytes, count, time } from "../lib/format.js";
+import { bytes, count, rate, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
 import { empty, pill, section, tile } from "../parts/states.js";
@@ -17,7 +17,7 @@ export async function show(view) {
   const path = at`/topics/${topic}`;
   const tiles = h("div", { class: "tiles" });
   const partitions = table({ columns: columns(topic), rows: [], key: (row) => String(row.partition) });
-  const groups = h("div");
+  const [groups, priorities] = [h("div"), h("div")];
   let details = await get(path, {}, view.signal);
   const actions = [
     h("a", { class: "button", href: to(["publish"], { topic }) }, "Publish"),
@@ -31,7 +31,12 @@ export async function show(view) {
     { title: topic, up: UP, actions, tabs: topicTabs(topic, "") },
     tiles,
     section("Partitions", null, partitions),
-    section("Groups that read it", null, groups),
+    h(
+      "div",
+      { class: "split" },
+      h("div", {}, section("Groups that read it", null, groups)),
+      h("div", {}, section("Throughput by priority", null, priorities)),
+    ),
   );
   view.command({ curl: curl("GET", path), cli: quiver("topic", "describe", topic) });
   const draw = () => {
@@ -59,7 +64,11 @@ export async function show(view) {
   await view.every(3, async () => {
     details = await get(path, {}, view.signal);
     draw();
-    await drawGroups(view, topic, groups);
+    const [stats] = await Promise.all([
+      get("/priority/stats", { topic }, view.signal),
+      drawGroups(view, topic, groups),
+    ]);
+    fill(priorities, priorityTable(stats.messages_by_priority, Object.values(stats.topics[topic]?.partitions ?? {})));
   });
 }
 
@@ -90,6 +99,22 @@ const columns = (topic) => [
           : h("span", { class: "soft" }, `compacted to ${count(row.compacted_to)}`),
   },
 ];
+
+/** @param {Record<string, number>} stored @param {any[]} partitions */
+function priorityTable(stored, partitions) {
+  const total = (/** @type {string} */ name, /** @type {number} */ level) =>
+    partitions.reduce((sum, partition) => sum + partition[name][level], 0);
+  return table({
+    rows: Object.entries(stored).map(([name, messages], level) => ({ name, messages, level })),
+    key: (row) => row.name,
+    columns: [
+      { name: "Priority", class: "grow", cell: (row) => row.name },
+      { name: "Stored", number: true, cell: (row) => count(row.messages) },
+      { name: "In", number: true, cell: (row) => rate(total("enqueue_rate", row.level)) },
+      { name: "Delivered", number: true, cell: (row) => rate(total("dequeue_rate", row.level)) },
+    ],
+  });
+}
 
 /** @param {import("../lib/view.js").View} view @param {string} topic @param {HTMLElement} area */
 async function drawGroups(view, topic, area) {

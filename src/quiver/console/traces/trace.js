@@ -6,6 +6,7 @@ import { duration, time } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
 import { facts, section } from "../parts/states.js";
+import { table } from "../parts/table.js";
 import { plain } from "../parts/value.js";
 
 /** @param {import("../lib/view.js").View} view */
@@ -39,8 +40,41 @@ export async function show(view) {
       ]),
     ),
     section("Spans", null, waterfall(spans)),
+    section("Messages of this trace", null, linked(spans)),
   );
 }
+
+/** Every message that the trace went through: the origin, dead letters, what came back. @param {any[]} spans */
+function linked(spans) {
+  const rows = [
+    ...new Map(
+      spans
+        .filter((span) => span.topic && span.offset !== undefined && span.offset !== null && span.offset >= 0)
+        .map((span) => [`${span.topic} ${span.partition}:${span.offset}`, span]),
+    ).entries(),
+  ].map(([name, span]) => ({ name, ...span, count: spans.filter((each) => place(each) === name).length }));
+  return table({
+    rows,
+    key: (row) => row.name,
+    columns: [
+      {
+        name: "Message",
+        class: "mono",
+        cell: (row) =>
+          h(
+            "a",
+            { class: "row-link mono", href: to(["topics", row.topic, "messages", row.partition, row.offset]) },
+            row.name,
+          ),
+      },
+      { name: "Spans", number: true, cell: (row) => row.count },
+      { name: "Last", class: "grow", cell: (row) => row.event_type },
+    ],
+  });
+}
+
+/** @param {any} span */
+const place = (span) => `${span.topic} ${span.partition}:${span.offset}`;
 
 /** @param {any[]} spans */
 function waterfall(spans) {

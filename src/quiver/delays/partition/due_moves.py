@@ -37,6 +37,11 @@ class DueMessage(NamedTuple):
         return max(self.delayed.deliver_at_ms, self.row.scheduled_ms)
 
     @property
+    def is_rescheduled(self) -> bool:
+        """Whether its time is another one than the schedule log says."""
+        return self.row.deliver_at_ms is not None and self.row.deliver_at_ms != self.delayed.deliver_at_ms
+
+    @property
     def is_expired(self) -> bool:
         """Whether it expires before it is due."""
         expires_at_ms = self.row.expires_at_ms
@@ -59,6 +64,11 @@ class Departure(NamedTuple):
     @property
     def moved(self) -> list[list[Delayed]]:
         return [[due.delayed for due in part] for part in self.parts]
+
+    @property
+    def rescheduled(self) -> set[int]:
+        """Which parts have messages that were rescheduled."""
+        return {index for index, part in enumerate(self.parts) if any(due.is_rescheduled for due in part)}
 
 
 def departure(messages: Sequence[Delayed], rows: Mapping[int, ScheduledRow]) -> Departure:

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from quiver.delays.due_clock import DueClock
-from quiver.delays.events import CODEC, Cancelled, Purged
+from quiver.delays.events import CODEC, Cancelled, Purged, Rescheduled, packed
 from quiver.delays.partition.due_moves import Departure, DueMoves, departure
 from quiver.delays.partition.intake import Intake
 from quiver.delays.partition.log_rewrite import COPIED_AT_ONCE, COPIED_BYTES, copy_rows, is_relocation_due
@@ -21,10 +22,11 @@ from quiver.delays.partition.read_ahead import MemoryShare, ReadAhead
 from quiver.delays.partition.schedule_log import FRAME_BYTES, read_rows, scan
 from quiver.delays.pending import Delayed
 from quiver.delays.state import DelayState
-from quiver.model.errors import QuiverError
-from quiver.model.limits import KIB, MIB, Limits
+from quiver.model.errors import InvalidRequest, QuiverError
+from quiver.model.limits import KIB, LONGEST_DELAY_MS, MIB, Limits
 from quiver.model.names import TopicPartition
 from quiver.model.schedule import DelayedStatus
+from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Target
 from quiver.outbox.relay import OutboxRelay
@@ -183,7 +185,7 @@ class PartitionDelays:
         for message in leaving.lost:
             logger.error("delayed message %d of %s cannot be read and is lost", message.id, self._target.name)
         words = leaving.moved, leaving.expired, leaving.lost
-        left = self.state.leave(Target(*self.place), *words)
+        left = self.state.leave(Target(*self.place), *words, leaving.rescheduled)
         try:
             await self._journaled.write(left, sync=True)
         except Exception:
@@ -213,6 +215,36 @@ class PartitionDelays:
         finally:
             self._cancelling -= 1
         return set(done)
+
+    async def reschedule(self, ids: Sequence[int], deliver_at_ms: int) -> set[int]:
+        """Makes messages due at another time; returns those that will be delivered then. The others had left, or
+        never existed. Raises InvalidRequest if one of them expires before that time."""
+        waiting = [message for id in ids if (message := self.state.find(id)) is not None]
+        await self._check_expiry(waiting, deliver_at_ms)
+        before = self.state.reschedule([message.id for message in waiting], deliver_at_ms)
+        if not before:
+            return set()
+        done = [message.id for message in before]
+        try:
+            await self._journaled.write(Rescheduled(packed(np.array(done, np.int64)), deliver_at_ms), sync=True)
+        except Exception:
+            self.state.undo_reschedule(before)
+            raise
+        finally:
+            self._due_clock.note(self.place)
+        return set(done)
+
+    async def _check_expiry(self, messages: Sequence[Delayed], deliver_at_ms: int) -> None:
+        if deliver_at_ms > self._clock.now_ms() + LONGEST_DELAY_MS:
+            raise InvalidRequest(problem="a message can be delayed by 10 years at most")
+        rows, _ = await read_rows(self.schedule.log, sorted(message.place for message in messages))
+        for message in messages:
+            expires_at_ms = row.expires_at_ms if (row := rows.get(message.place)) is not None else None
+            if expires_at_ms is not None and expires_at_ms <= deliver_at_ms:
+                raise InvalidRequest(
+                    problem=f"delayed message {message.id} of partition {self.place.partition} expires at "
+                    f"{format_time(expires_at_ms)}, before that time"
+                )
 
     async def look_up(self, id: int) -> tuple[Delayed, DelayedStatus] | None:
         """A message and its state; None if it is not (or no longer) in the schedule log."""

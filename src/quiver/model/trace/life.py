@@ -69,6 +69,20 @@ class GroupStanding(msgspec.Struct, frozen=True, array_like=True):
     """Deliveries so far, as far as the journal knows."""
 
 
+class FrameFacts(msgspec.Struct, frozen=True, array_like=True):
+    """The frame that a message lies in, with others that were sent together with it."""
+
+    first_offset: int
+    last_offset: int
+    messages: int
+    stored_bytes: int
+    body_bytes: int
+    """Before compression."""
+    compression: str
+    producer_id: int
+    """-1: its producer is not idempotent."""
+
+
 class MessageLife(msgspec.Struct, frozen=True, array_like=True):
     topic: str
     partition: int
@@ -82,3 +96,4 @@ class MessageLife(msgspec.Struct, frozen=True, array_like=True):
     """What could not be found out, as sentences."""
     trace: str = ""
     """The trace id of the message's `traceparent` header."""
+    frame: FrameFacts | None = None

@@ -125,10 +125,9 @@ class LeaseIssuer:
         not fit become available as if they had not been taken; one message always fits. If this raises, all of them
         become available again.
         """
-        group = self._journal.groups.get(group_id)
+        group, deadline_ms = self._journal.groups.get(group_id), self._deadlines.pop(lease, 0)
         if group is None:
             return []
-        deadline_ms = self._deadlines.pop(lease, 0)
         try:
             response = await self._response_builder.build(taken, ttl_ms=ttl_ms, max_bytes=max_bytes)
             died = self._leave_out(group, lease, response, settings)
@@ -202,6 +201,7 @@ class LeaseIssuer:
         """Retention has removed what the group had not settled, or not even read."""
         start = group.log_start = self._log.start_offset
         if group.state.lowest_unsettled() < start:
-            unread = self._log.removed_count(group.highest_position())
-            group.counters.lost += unread + await group.settle_below(start)
+            lost = self._log.removed_count(group.highest_position())
+            lost += await group.settle_below(start)
+            group.counters.lost += lost
             self._journal.put(group)

@@ -156,7 +156,8 @@ class LeaseSettler:
         if group is None:
             raise LeaseLost(message=self._journal.name)
         self._journal.put(group)
-        settlement = group.state.ack(lease, sorted(runs))
+        runs = sorted(runs)
+        settlement = group.state.ack(lease, runs)
         events, group.state.events = group.state.events, []
         if settlement.refused:
             group.state.take_back(settlement.undo)
@@ -170,7 +171,7 @@ class LeaseSettler:
 
         if events:
             self._journal.hold()
-        token = group.pending_acks.add_undecided(min(runs)[0]) if runs else 0
+        token = group.pending_acks.add_undecided(runs) if runs else 0
         return PreparedAcks(group, events, take_back, token)
 
     async def finish_acks(self, prepared: PreparedAcks) -> None:
@@ -198,12 +199,16 @@ class LeaseSettler:
             if (next_ms, counts) == before:
                 return  # the state can do nothing more about it
             before = (next_ms, counts)
-            died = self._journal.move_to_dlq(group, state.expire(now_ms, settings, may_die=not group.in_offset_order))
+            dead = state.expire(now_ms, settings, may_die=not group.in_offset_order)
+            died = self._journal.move_to_dlq(group, dead)
             group.counters.expired_leases += counts.leased - state.counts().leased
             if died or state.events:
                 self._journal.put(group, died)
-                self._journal.carry(moves_of(died))
-                await self._journal.written()
+                if dead:
+                    group.pending_acks.add_unsynced(min(each.start for each in dead), self._journal.changes)
+                self._journal.carry(moves := moves_of(died))
+                is_waited_for = bool(moves) or not dead  # those that carry the moves out wait for the disk
+                await (self._journal.written() if is_waited_for else self._journal.durable())
             await asyncio.sleep(0)
 
 

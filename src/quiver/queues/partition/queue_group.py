@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from quiver.partition.committed_view import CommittedView
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import LEVELS, GroupState, Run
 from quiver.queues.state.unordered.state import UnorderedState
+from quiver.structures.interval_set import IntervalSet
 
 _SETTLED_AT_ONCE = 5_000
 
@@ -57,8 +58,8 @@ class PendingAcks:
     __slots__ = ("_last_token", "_undecided", "_unsynced")
 
     def __init__(self) -> None:
-        self._undecided: dict[int, int] = {}
-        """By token, the lowest offset of acks whose transaction is being decided."""
+        self._undecided: dict[int, Sequence[Run]] = {}
+        """By token, the acks whose transaction is being decided: runs in order."""
         self._unsynced: deque[tuple[int, int]] = deque()
         """Number of the change and its lowest offset. An offset that is not below that of a later change holds back
         nothing more and is left out: so offsets rise, the first is the lowest, and each change costs O(1)."""
@@ -70,17 +71,17 @@ class PendingAcks:
             self._unsynced.pop()
         self._unsynced.append((change, start))
 
-    def add_undecided(self, start: int) -> int:
-        """Returns a token: `decided` or `taken_back` must follow."""
+    def add_undecided(self, runs: Sequence[Run]) -> int:
+        """Runs in order. Returns a token: `decided` or `taken_back` must follow."""
         self._last_token += 1
-        self._undecided[self._last_token] = start
+        self._undecided[self._last_token] = runs
         return self._last_token
 
     def decided(self, token: int, change: int) -> None:
         """The acks count, and are on their way to the journal."""
-        start = self._undecided.pop(token, None)
-        if start is not None:
-            self.add_unsynced(start, change)
+        runs = self._undecided.pop(token, None)
+        if runs is not None:
+            self.add_unsynced(runs[0][0], change)
 
     def taken_back(self, token: int) -> None:
         self._undecided.pop(token, None)
@@ -89,10 +90,14 @@ class PendingAcks:
         """The lowest offset that is held back once changes up to the number `synced` are on disk; None: none is."""
         while self._unsynced and self._unsynced[0][0] <= synced:
             self._unsynced.popleft()
-        found = min(self._undecided.values(), default=None)
+        found = min((runs[0][0] for runs in self._undecided.values()), default=None)
         if not self._unsynced:
             return found
         return self._unsynced[0][1] if found is None else min(found, self._unsynced[0][1])
+
+    def undecided(self) -> Iterator[Run]:
+        for runs in self._undecided.values():
+            yield from runs
 
     def clear(self) -> None:
         """The group begins elsewhere: what was settled before holds back nothing any more."""
@@ -142,6 +147,16 @@ class QueueGroup:
             return None
         found = self._held_back(self.state.lowest_unsettled_without(runs), synced_changes)
         return found if found > self.settled_offset(committed, synced_changes) else None
+
+    def settled(self, runs: Sequence[Run], level: int) -> IntervalSet:
+        """Which of these messages, all of one level, are settled for good, once what was changed so far is on disk.
+
+        What a transaction acks that is not decided yet is not: the acks may be taken back.
+        """
+        found = self.state.settled(runs, level)
+        for start, end in self.pending_acks.undecided():
+            found.remove(start, end)
+        return found
 
     async def settle_below(self, offset: int) -> int:
         """Settles everything below, in slices so that others get their turns; returns how many unsettled messages

@@ -19,7 +19,7 @@ class SettledMessages:
 
     async def among(self, group: QueueGroup, runs: Sequence[Run]) -> IntervalSet:
         """Never more than is known: of a damaged frame, nothing is."""
-        by_level = [group.state.settled(runs, level) for level in range(1 if group.is_in_order else LEVELS)]
+        by_level = [group.settled(runs, level) for level in range(1 if group.is_in_order else LEVELS)]
         if all(settled == by_level[0] for settled in by_level):
             return by_level[0]
         found = IntervalSet()  # levels were read to different offsets, and only the log says which level each is of
@@ -43,7 +43,7 @@ class SettledMessages:
                 continue
             for frame in frames:
                 if start < (stop := min(end, frame.end)):
-                    for settled in group.state.settled([(start, stop)], frame.header.priority):
+                    for settled in group.settled([(start, stop)], frame.header.priority):
                         found.add(*settled)
                     start = stop
             if not frames:

@@ -1,10 +1,13 @@
 """What a read of segment files gives: a place in a file that stays open until it is released."""
 
 from quiver.log.files.open_files import OpenFiles
+from quiver.log.segment.frame_scan import FrameFile
 from quiver.log.segment_view import Extent
+from quiver.records.header import HEADER_BYTES
 from quiver.system.threads import Threads
 
 _READ_ON_LOOP_BYTES = 64 * 1024
+_HEADER_WINDOW_BYTES = 4 * 1024
 
 
 class FileSlice:
@@ -32,6 +35,21 @@ class FileSlice:
         if length <= _READ_ON_LOOP_BYTES:
             return self._open_files.files.pread(fd, length, position)
         return await self._threads.run(self._open_files.files.pread, fd, length, position)
+
+    async def read_headers(self, max_bytes: int) -> bytes:
+        return await self._threads.run(self._headers, max_bytes)
+
+    def _headers(self, max_bytes: int) -> bytes:
+        """Reads windows of a page where frames are larger than that, so that bodies stay where they are."""
+        assert self._extent is not None, "used after release"
+        _, fd, position, length, _ = self._extent
+        frames = FrameFile(self._open_files.files, fd, position + length, window_bytes=_HEADER_WINDOW_BYTES)
+        found = bytearray()
+        for at, header in frames.walk(position):
+            if header is None or (found and len(found) + HEADER_BYTES > max_bytes):
+                break
+            found += frames.bytes_at(at, HEADER_BYTES)
+        return bytes(found)
 
     def release(self) -> None:
         if self._extent is not None:

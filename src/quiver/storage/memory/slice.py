@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from quiver.records.header import HEADER_BYTES
+
 
 class MemorySlice:
     """Frames that are not in a file."""
@@ -18,6 +20,10 @@ class MemorySlice:
 
     async def read(self) -> bytes | memoryview:
         return self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
+
+    async def read_headers(self, max_bytes: int) -> bytes:
+        most = max(1, max_bytes // HEADER_BYTES)
+        return b"".join([frame[:HEADER_BYTES] for frame in self._frames[:most]])
 
     def release(self) -> None:
         pass

@@ -3,16 +3,32 @@
 import argparse
 import os
 import sys
+from contextlib import closing
 
+from quiver.system.clock import SystemClock
 from quiver.testing.simulation.runner import run, run_many
 from quiver.testing.simulation.scenario import Report
 
 _MODULE = "quiver.testing.simulation"
 _HASH_SEED = "0"
 _SHOWN_VIOLATIONS = 5
+_TOLD_EVERY = 50
 
 
 def main() -> int:
+    options = _options()
+    if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
+        # The order of sets depends on it, and it cannot be changed in a process that runs.
+        os.environ["PYTHONHASHSEED"] = _HASH_SEED
+        os.execv(sys.executable, [sys.executable, "-m", _MODULE, *sys.argv[1:]])  # noqa: S606 - this command again
+    if options.seed is None:
+        return _run_many(options)
+    report = run(options.seed, options.seconds, options.twice)
+    _show(report, options.seconds)
+    return 1 if report.violations else 0
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=f"python -m {_MODULE}", description="Runs brokers and clients in virtual time."
     )
@@ -22,29 +38,37 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60.0, help="virtual seconds of faults in each run")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the traces")
-    options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != _HASH_SEED:
-        # The order of sets depends on it, and it cannot be changed in a process that runs.
-        os.environ["PYTHONHASHSEED"] = _HASH_SEED
-        os.execv(sys.executable, [sys.executable, "-m", _MODULE, *sys.argv[1:]])  # noqa: S606 - this command again
-    if options.seed is not None:
-        report: Report | None = run(options.seed, options.seconds, options.twice)
-    else:
-        report = run_many(
-            range(options.first, options.first + options.seeds),
-            options.seconds,
-            twice=options.twice,
-            processes=options.processes,
-            tell=_tell,
-        )
-    return 0 if report is None else _show(report, options.seconds)
+    parser.add_argument("--keep-going", action="store_true", help="show a seed that fails, and run the others too")
+    return parser.parse_args()
+
+
+def _run_many(options: argparse.Namespace) -> int:
+    seeds = range(options.first, options.first + options.seeds)
+    clock = SystemClock()
+    begun, passed, failed = clock.monotonic(), 0, list[int]()
+    reports = run_many(seeds, options.seconds, twice=options.twice, processes=options.processes)
+    with closing(reports):
+        for report in reports:
+            if report.violations:
+                failed.append(report.seed)
+                _show(report, options.seconds)
+                if not options.keep_going:
+                    return 1
+            else:
+                passed += 1
+                if passed % _TOLD_EVERY == 0:
+                    _tell(f"{passed} of {len(seeds)} seeds pass ({clock.monotonic() - begun:.0f} s)")
+    _tell(f"{passed} seeds of {options.seconds:g} virtual seconds pass, in {clock.monotonic() - begun:.0f} s")
+    if failed:
+        _tell(f"{len(failed)} fail: {' '.join(map(str, sorted(failed)))}")
+    return 1 if failed else 0
 
 
 def _tell(line: str) -> None:
     print(line, flush=True)
 
 
-def _show(report: Report, seconds: float) -> int:
+def _show(report: Report, seconds: float) -> None:
     counts = ", ".join(f"{count} {what}" for what, count in sorted(report.counts.items()))
     _tell(
         f"seed {report.seed}: {report.seconds:.1f} virtual seconds, {report.turns} turns, trace {report.trace_hash}"
@@ -52,11 +76,9 @@ def _show(report: Report, seconds: float) -> int:
     _tell(f"events: {counts}")
     for violation in report.violations[:_SHOWN_VIOLATIONS]:
         _tell(f"VIOLATION: {violation}")
-    if not report.violations:
-        return 0
-    command = f"python -m {_MODULE} --seed {report.seed} --seconds {seconds:g}"
-    _tell(f"{len(report.violations)} violations. To repeat: {command}")
-    return 1
+    if report.violations:
+        command = f"python -m {_MODULE} --seed {report.seed} --seconds {seconds:g}"
+        _tell(f"{len(report.violations)} violations. To repeat: {command}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,8 @@
 """Clocks that read the virtual time."""
 
+import math
+from itertools import pairwise
+
 from quiver.testing.simulation.world import World
 
 EPOCH_MS = 1_800_000_000_000
@@ -30,3 +33,9 @@ class SimulatedClock:
         """How much it was ahead of the true time in a span, one after the other."""
         before = [offset for at, offset in self._steps if at <= since]
         return [before[-1], *(offset for at, offset in self._steps if since < at <= until)]
+
+    def read_at(self, time_ms: int) -> list[float]:
+        """The true times, in seconds, at which it showed this time: none, or several if it was stepped back."""
+        spans = pairwise([*self._steps, (math.inf, 0)])
+        shown = [((time_ms - EPOCH_MS - offset) / 1000, at, until) for (at, offset), (until, _) in spans]
+        return [seconds for seconds, at, until in shown if at - 0.001 <= seconds < until]

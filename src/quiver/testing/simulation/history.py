@@ -1,7 +1,7 @@
 """What clients did and were told, in the order in which they began."""
 
 import math
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -102,6 +102,15 @@ class History:
     def _was_repeated(self, event: Event) -> bool:
         """Whether the request may have been sent again: the refusal may be that of the repeat."""
         return any(event.began - _TROUBLE_SECONDS <= fault <= event.ended for fault in reversed(self._faults))
+
+
+def sure_spans(events: Sequence[Event], begin: str, end: str) -> Iterator[tuple[float, float]]:
+    """When a state surely holds: from the end of a request that sets it, until one that ends it and may count."""
+    ends = [event for event in events if event.what == end and event.may_count]
+    for event in events:
+        if event.what == begin and event.outcome == "ok":
+            following = (each.began for each in ends if each.outcome == "unknown" or each.ended > event.began)
+            yield event.ended, min(following, default=math.inf)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,9 @@ class ClientProcess:
     async def pause(self, longest_seconds: float) -> None:
         await asyncio.sleep(self.chance.random() * longest_seconds)
 
+    async def wait(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
     def connect(self) -> AsyncClient:
         environment = AsyncEnvironment(
             clock=self._processes.clock, randomness=SeededRandomness(self.chance), network=self._network

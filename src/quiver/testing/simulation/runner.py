@@ -1,15 +1,13 @@
-"""Many seeds, spread over the cores, until one fails."""
+"""One seed, and many seeds spread over the cores."""
 
 import multiprocessing
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 
 from quiver.testing.simulation.scenario import Report, Scenario
 
 _RUNS_PER_PROCESS = 20
 """What was killed in a run is never cleaned up, so a process does not run for ever."""
-_TOLD_EVERY = 50
 
 
 def run(seed: int, seconds: float, twice: bool = False) -> Report:
@@ -23,17 +21,9 @@ def run(seed: int, seconds: float, twice: bool = False) -> Report:
 
 
 def run_many(
-    seeds: Sequence[int], seconds: float, *, twice: bool, processes: int | None, tell: Callable[[str], None]
-) -> Report | None:
-    """The report of a seed that fails, as soon as there is one; None when all pass."""
-    begun = time.monotonic()
+    seeds: Sequence[int], seconds: float, *, twice: bool, processes: int | None
+) -> Generator[Report, None, None]:
+    """The report of each seed, in the order in which they end."""
     # Not a ProcessPoolExecutor: with `max_tasks_per_child` it may end up without processes, and waits for ever.
     with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=_RUNS_PER_PROCESS) as pool:
-        one = partial(run, seconds=seconds, twice=twice)
-        for count, report in enumerate(pool.imap_unordered(one, seeds), 1):
-            if report.violations:
-                return report
-            if count % _TOLD_EVERY == 0:
-                tell(f"{count} of {len(seeds)} seeds pass ({time.monotonic() - begun:.0f} s)")
-    tell(f"{len(seeds)} seeds of {seconds:g} virtual seconds pass, in {time.monotonic() - begun:.0f} s")
-    return None
+        yield from pool.imap_unordered(partial(run, seconds=seconds, twice=twice), seeds)

@@ -35,7 +35,24 @@ def test_window_fits_the_kind_of_messages():
     assert (chunk.plain_until, chunk.keyed_until) == (0, 4)
     chunk.add(outgoing(b"a", headers={"x": b""}), 2)
     chunk.open_window(1000, 100)
+    assert (chunk.plain_until, chunk.keyed_until) == (0, 29)
+    chunk.add(outgoing(b"a", timestamp=7), 1)
+    chunk.open_window(1000, 100)
     assert (chunk.plain_until, chunk.keyed_until) == (0, 0)
+
+
+def test_messages_without_headers_may_follow_one_that_has_some():
+    chunk = Chunk("t", Route(2, None))
+    chunk.add(outgoing(b"a"), 1)
+    chunk.add(outgoing(b"b", headers={"x": b"1", "y": b"2"}), 3)
+    chunk.open_window(100, 100)
+    chunk.values += [b"c", b"d"]
+    chunk.add(outgoing(b"e", headers={"z": b"3"}), 2)
+    chunk.values.append(b"f")
+    chunk.seal()
+    headers = chunk.rows().arrays[HEADERS.bit]
+    headers.validate(full=True)
+    assert headers.to_pylist() == [None, [("x", b"1"), ("y", b"2")], None, None, [("z", b"3")], None]
 
 
 def test_what_was_appended_without_a_call_is_measured():

@@ -9,7 +9,7 @@ from quiver.client.read.fetched_frames import FetchedFrames
 from quiver.model.errors import ConnectionLost, InvalidRequest, OffsetOutOfRange, RequestTimeout, TopicNotFound
 from quiver.protocol.messages import Failure, Fetch
 from quiver.records.build import build_frame
-from quiver.records.header import stamp, unpack_header
+from quiver.records.header import HEADER_BYTES, stamp, unpack_header
 from quiver.records.read import open_frame
 from unit.client.fake_native_broker import FakeBroker
 
@@ -42,6 +42,13 @@ def test_a_fetch_returns_the_frames_from_an_offset_on(q: quiver.Client) -> None:
     fetched = q.frames.fetch(TOPIC_ID, 0, 1)
     assert values_of(fetched) == [b"1", b"2"]
     assert (fetched.readable_end(), fetched.readable_end("read_uncommitted")) == (3, 3)
+
+
+def test_headers_without_bodies(q: quiver.Client) -> None:
+    fetched = q.frames.fetch(TOPIC_ID, 0, 1, headers_only=True)
+    found = [(header.base_offset, header.record_count) for _, header, _ in fetched.headers()]
+    assert (found, len(fetched.buffer), fetched.headers_only) == ([(1, 1), (2, 1)], 2 * HEADER_BYTES, True)
+    assert not q.frames.begin_fetch(TOPIC_ID, 0, 1).result(5).headers_only
 
 
 def test_at_the_end_there_is_nothing(q: quiver.Client) -> None:

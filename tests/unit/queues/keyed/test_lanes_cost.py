@@ -11,7 +11,7 @@ from quiver.queues.state.port import LeaseTerms, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 
 NOW_MS = 10_000
-FRAME = 10_000
+FRAME = 4_000
 
 
 class Grown:

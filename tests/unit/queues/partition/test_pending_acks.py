@@ -29,7 +29,7 @@ def test_the_lowest_that_may_not_last(steps: list[tuple[str, int]]) -> None:
             unsynced.append((change, number))
             pending.add_unsynced(number, change)
         elif verb == "undecided":
-            undecided[pending.add_undecided(number)] = number
+            undecided[pending.add_undecided([(number, number + 2), (number + 5, number + 6)])] = number
         elif verb in ("decided", "taken back") and undecided:
             token = sorted(undecided)[number % len(undecided)]
             start = undecided.pop(token)
@@ -46,6 +46,8 @@ def test_the_lowest_that_may_not_last(steps: list[tuple[str, int]]) -> None:
             pending.clear()
         held = [start for made, start in unsynced if made > synced] + list(undecided.values())
         assert pending.lowest(synced) == min(held, default=None)
+        runs = [run for start in undecided.values() for run in ((start, start + 2), (start + 5, start + 6))]
+        assert list(pending.undecided()) == runs
 
 
 def test_an_ack_that_is_tried_again_and_again_takes_no_room() -> None:

@@ -87,3 +87,16 @@ async def test_what_a_group_has_left_behind_is_settled(jobs: QueuePartition):
     assert refused(await jobs.settle(run, is_repeat=True)) == [(0, 3, True)]
     jobs.partition_queue.rewind(GROUP, 1)
     assert refused(await jobs.settle(run, is_repeat=True)) == [(0, 1, True), (1, 4, False)]
+
+
+@pytest.mark.parametrize("ordering", ["none", "key"])
+async def test_what_a_transaction_acks_is_settled_once_it_is_decided(jobs: QueuePartition, ordering: str):
+    await jobs.begin(ordering=ordering)
+    await jobs.publish(*numbered(3), keys=[b"a", b"b", b"c"])
+    [run, *_] = await jobs.receive(3)
+    settler = jobs.partition_queue.settler
+    prepared = settler.prepare_acks(GROUP, run.lease_id, [(1, 2)])
+    assert refused(await jobs.settle(run, ACK, [(1, 2)], is_repeat=True)) == [(1, 2, False)]
+    settler.take_back_acks(prepared)
+    await settler.finish_acks(settler.prepare_acks(GROUP, run.lease_id, [(1, 2)]))
+    assert refused(await jobs.settle(run, ACK, [(1, 2)], is_repeat=True)) == [(1, 2, True)]

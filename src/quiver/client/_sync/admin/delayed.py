@@ -8,7 +8,8 @@ from quiver.client.admin.delayed_list import DelayedList
 from quiver.model.errors import DelayedNotFound, InvalidRequest
 from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.names import check_name
-from quiver.model.schedule import DelayedMessage
+from quiver.model.schedule import DelayedMessage, due_ms
+from quiver.model.times import Duration, Time
 from quiver.protocol import delay_messages as messages
 
 
@@ -58,6 +59,46 @@ class Delayed:
                 raise unexpected(answer)
             cancelled.update(answer.ids)
         return cancelled
+
+    def reschedule(
+        self,
+        topic: str,
+        partition: int | None = None,
+        id: int | None = None,
+        *,
+        delay: Duration | None = None,
+        deliver_at: Time | None = None,
+    ) -> None:
+        """Makes a message due at another time: `delay` from now (0: now), or at `deliver_at`. Raises DelayedNotFound
+        if it was delivered or cancelled before, InvalidRequest if it expires before that time.
+
+        `reschedule(topic, id=42, delay=0)` finds the partition itself, if only one has a message with that id.
+        """
+        id = _given(id)
+        if partition is None:
+            partition = (self.get(topic, id=id)).partition
+        if id not in self.reschedule_many(topic, partition, [id], delay=delay, deliver_at=deliver_at):
+            raise DelayedNotFound(topic=topic, partition=partition, id=id)
+
+    def reschedule_many(
+        self,
+        topic: str,
+        partition: int,
+        ids: Iterable[int],
+        *,
+        delay: Duration | None = None,
+        deliver_at: Time | None = None,
+    ) -> set[int]:
+        """Makes many messages of a partition due at another time; returns those that could still be changed."""
+        at_ms = due_ms(delay, deliver_at, self._broker.clock.now_ms())
+        wanted, changed = list(ids), set[int]()
+        for start in range(0, len(wanted), LISTED_AT_ONCE):
+            part = wanted[start : start + LISTED_AT_ONCE]
+            answer = (self._broker.call(messages.RescheduleDelayed(check_name(topic), partition, part, at_ms))).answer
+            if not isinstance(answer, messages.RescheduledDelayed):
+                raise unexpected(answer)
+            changed.update(answer.ids)
+        return changed
 
 
 def _given(id: int | None) -> int:

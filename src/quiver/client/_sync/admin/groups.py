@@ -45,13 +45,21 @@ class Groups:
         return answer
 
     def reset(
-        self, group: str, topic: str, to: Any = None, *, shift: int | None = None, dry_run: bool = False
+        self,
+        group: str,
+        topic: str,
+        to: Any = None,
+        *,
+        shift: int | None = None,
+        like: str | None = None,
+        dry_run: bool = False,
     ) -> Sequence[ResetPart]:
-        """Moves a group without members `to` earliest, latest, an offset or a time, or by `shift` messages."""
-        if (to is None) == (shift is None):
-            raise InvalidRequest(problem="a reset needs either `to` or `shift`")
+        """Moves a group without members `to` earliest, latest, an offset or a time, or by `shift` messages, or to
+        where the group `like` is."""
+        if [to, shift, like].count(None) != 2:
+            raise InvalidRequest(problem="a reset needs one of `to`, `shift` and `like`")
         position = None if to is None else parse_position(to, self._broker.clock.now_ms(), "to")
-        answer = (self._broker.call(ResetGroup(group, topic, position, shift, dry_run))).answer
+        answer = (self._broker.call(ResetGroup(group, topic, position, shift, dry_run, like))).answer
         if not isinstance(answer, GroupReset):
             raise unexpected(answer)
         return answer.partitions

@@ -58,13 +58,16 @@ class Frames:
         max_bytes: Size = 8 * MIB,
         max_wait: Duration = 0,
         isolation: str = READ_COMMITTED,
+        headers_only: bool = False,
     ) -> FetchedFrames:
         """Frames of a partition from the one with `offset` on; waits for at most `max_wait` if there are none.
 
+        With `headers_only` the buffer has the headers of the frames without their bodies, 88 bytes each.
         A lost connection is retried within the client's timeout. Raises OffsetOutOfRange, TopicNotFound,
         PartitionNotFound, CorruptData.
         """
-        request = _request(topic_id, partition, offset, max_bytes, max_wait, isolation)
+        size = size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes)
+        request = _request(FetchPart(topic_id, partition, offset, size), max_wait, isolation, headers_only)
         reply = self._broker.call(request)
         return _frames_of(reply.answer, reply.payload)
 
@@ -77,12 +80,14 @@ class Frames:
         max_bytes: Size = 8 * MIB,
         max_wait: Duration = 0,
         isolation: str = READ_COMMITTED,
+        headers_only: bool = False,
     ) -> PendingFetch:
         """Sends a fetch without waiting for the response, so that one is in flight while the last one is decoded.
 
         Nothing is retried, and only a wrong argument is raised here: see `PendingFetch.result`.
         """
-        request = _request(topic_id, partition, offset, max_bytes, max_wait, isolation)
+        size = size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes)
+        request = _request(FetchPart(topic_id, partition, offset, size), max_wait, isolation, headers_only)
         pending = PendingFetch(self._broker.address)
         try:
             connection = self._broker.connection()
@@ -104,19 +109,17 @@ class Frames:
         return find_offsets(self._broker, topic_id, wanted, read_committed=is_committed(isolation))
 
 
-def _request(
-    topic_id: int, partition: int, offset: int, max_bytes: Size, max_wait: Duration, isolation: str
-) -> Fetch:
-    size = size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes)
-    part = FetchPart(topic_id, partition, offset, size)
-    return Fetch([part], parse_duration_ms(max_wait, "max_wait"), 1, size, is_committed(isolation))
+def _request(part: FetchPart, max_wait: Duration, isolation: str, headers_only: bool) -> Fetch:
+    wait_ms = parse_duration_ms(max_wait, "max_wait")
+    return Fetch([part], wait_ms, 1, part.max_bytes, is_committed(isolation), headers_only)
 
 
 def _frames_of(answer: Response | QuiverError, payload: memoryview) -> FetchedFrames:
     if isinstance(answer, Fetched) and len(answer.parts) == 1:
         [part] = answer.parts
         if part.error is None:
-            return FetchedFrames(payload, part.log_start, part.high_watermark, part.last_stable, part.aborted)
+            ends = part.log_start, part.high_watermark, part.last_stable
+            return FetchedFrames(payload, *ends, part.aborted, part.headers_only)
         answer = part.error
     if isinstance(answer, Failure):
         raise error_from_wire(answer.code, answer.message, answer.retryable)

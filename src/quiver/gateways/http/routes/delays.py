@@ -1,4 +1,4 @@
-"""Delayed messages: list, show, cancel, and statistics."""
+"""Delayed messages: list, show, reschedule, cancel, and statistics."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated
@@ -9,11 +9,12 @@ from msgspec import UNSET, Meta, UnsetType
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
+from quiver.gateways.http.routes.messages.incoming import Duration, Time
 from quiver.model.errors import DelayedNotFound, InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
 from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.numbers import shown, whole_number
 from quiver.model.priority import NAMES
-from quiver.model.schedule import DelayedMessage, DelayedStatus
+from quiver.model.schedule import DelayedMessage, DelayedStatus, due_ms
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ class CanceledResponse(msgspec.Struct, kw_only=True):
     offset: int
     canceled: bool = True
     state: DelayedStatus = "cancelled"
+
+
+class RescheduleRequest(msgspec.Struct, kw_only=True):
+    """Either of both."""
+
+    delay: Annotated[Duration, Meta(description="From now; 0 means now.")] = None
+    deliver_at: Annotated[Time, Meta(description="A time that has passed means now.")] = None
 
 
 class LatenessResponse(msgspec.Struct, kw_only=True):
@@ -107,6 +115,14 @@ class DelayedRoutes:
         if partition is None:
             partition = (await self._broker.delays.get(request.topic(), None, _id_of(request))).partition
         return await self._cancel(request, partition)
+
+    async def reschedule(self, request: Request) -> Response:
+        topic, partition, id = request.topic(), request.partition(), _id_of(request)
+        wanted = await request.body(RescheduleRequest)
+        at_ms = due_ms(wanted.delay, wanted.deliver_at, self._broker.clock.now_ms())
+        if id not in await self._broker.delays.reschedule(topic, partition, [id], at_ms):
+            raise DelayedNotFound(topic=topic, partition=partition, id=id)
+        return await self._get(request, partition)
 
     async def stats(self, request: Request) -> Response:
         stats = await self._broker.delays.stats()
@@ -188,6 +204,15 @@ def delayed_routes(broker: "Broker") -> Routes:
         },
         "/topics/{topic}/delayed/{partition}/{id}": {
             "GET": Operation(handler=routes.get, summary=look, tag=tag, response=DelayedResponse, errors=one),
+            "PATCH": Operation(
+                handler=routes.reschedule,
+                summary="Deliver a delayed message at another time, or now",
+                tag=tag,
+                body=RescheduleRequest,
+                example={"delay": "1h"},
+                response=DelayedResponse,
+                errors=one,
+            ),
             "DELETE": Operation(
                 handler=routes.cancel, summary=cancel, tag=tag, response=CanceledResponse, errors=one
             ),

@@ -28,11 +28,13 @@ from quiver.model.priority import NAMES
 from quiver.model.schedule import Schedule, ScheduleChanges
 from quiver.model.times import format_time
 from quiver.schedules.state import ScheduleState
+from quiver.schedules.timetable import coming_times
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
 _ABSENT = msgspec.Raw()
+_NEXT_RUNS = 5
 _CONTENT = ("value", "value_base64", "tombstone", "key", "key_base64", "headers", "headers_base64")
 
 
@@ -125,6 +127,9 @@ class ScheduleResponse(msgspec.Struct, kw_only=True):
     last_run: Annotated[str | None, Meta(description="The time its last firing was due at.")]
     fired_count: int
     error: Annotated[str | UnsetType, Meta(description="Why its last firing has sent nothing.")] = UNSET
+    next_runs: Annotated[
+        list[str] | UnsetType, Meta(description="The next five, when one schedule is asked for.")
+    ] = UNSET
     key: str | UnsetType = UNSET
     key_base64: str | UnsetType = UNSET
     value: str | UnsetType | None = UNSET
@@ -163,7 +168,12 @@ class ScheduleRoutes:
         return Response(_response(await self._broker.schedules.add(wanted.schedule(request.media))), 201)
 
     async def describe(self, request: Request) -> Response:
-        return Response(_response(await self._broker.schedules.get(_name_of(request))))
+        state = await self._broker.schedules.get(_name_of(request))
+        response = _response(state)
+        response.next_runs = [
+            format_time(time_ms) for time_ms in coming_times(state.schedule, state.next_ms, _NEXT_RUNS)
+        ]
+        return Response(response)
 
     async def alter(self, request: Request) -> Response:
         name = _name_of(request)

@@ -13,6 +13,8 @@ from quiver.protocol.delay_messages import (
     DelayedList,
     GetDelayed,
     ListDelayed,
+    RescheduledDelayed,
+    RescheduleDelayed,
 )
 from quiver.protocol.message import Message
 
@@ -35,8 +37,18 @@ async def _cancel(broker: Broker, request: CancelDelayed) -> Message:
     return CancelledDelayed(sorted(await broker.delays.cancel(request.topic, request.partition, request.ids)))
 
 
+async def _reschedule(broker: Broker, request: RescheduleDelayed) -> Message:
+    topic, partition, ids, at_ms = request.topic, request.partition, request.ids, request.deliver_at_ms
+    if len(ids) > LISTED_AT_ONCE:
+        raise InvalidRequest(problem=f"reschedule at most {LISTED_AT_ONCE} messages at a time")
+    if at_ms < 0:
+        raise InvalidRequest(problem=f"{at_ms} is not a time in epoch milliseconds")
+    return RescheduledDelayed(sorted(await broker.delays.reschedule(topic, partition, ids, at_ms)))
+
+
 DELAY_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
     ListDelayed: _list,
     GetDelayed: _get,
     CancelDelayed: _cancel,
+    RescheduleDelayed: _reschedule,
 }

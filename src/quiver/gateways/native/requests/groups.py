@@ -30,6 +30,7 @@ from quiver.protocol.message import Message
 from quiver.protocol.messages import Done
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
+from quiver.streams.reset import LikeGroup, ResetTarget
 from quiver.system.pace import paced
 
 
@@ -140,10 +141,11 @@ async def _describe(broker: Broker, request: DescribeGroup) -> Message:
 
 
 async def _reset(broker: Broker, request: ResetGroup) -> Message:
-    if (request.to is None) == (request.shift is None):
-        raise InvalidRequest(problem="a reset needs a position or a number to shift by, and not both")
-    to = request.shift if request.to is None else request.to
-    assert to is not None
+    like = None if request.like is None else LikeGroup(request.like)
+    given = [to for to in (request.to, request.shift, like) if to is not None]
+    if len(given) != 1:
+        raise InvalidRequest(problem="a reset needs one of a position, a number to shift by, and another group")
+    to: ResetTarget = given[0]
     changes = await broker.offset_reset.reset(request.group, request.topic, to, dry_run=request.dry_run)
     return GroupReset([ResetPart(*change) for change in changes])
 

@@ -18,12 +18,13 @@ async def fetch_slices(
         min_bytes=request.min_bytes,
         max_bytes=max(0, min(request.max_bytes, broker.limits.fetch_bytes)),
         read_committed=request.read_committed,
+        headers_only=request.headers_only,
     )
     slices = tuple(part.slice for part in fetched if part.slice is not None)
-    return Fetched([_part(part) for part in fetched], broker.clock.now_ms()), slices
+    return Fetched([_part(part, request.headers_only) for part in fetched], broker.clock.now_ms()), slices
 
 
-def _part(fetched: FetchedSlice) -> FetchedPart:
+def _part(fetched: FetchedSlice, headers_only: bool) -> FetchedPart:
     return FetchedPart(
         fetched.part.topic_id,
         fetched.part.partition,
@@ -36,4 +37,5 @@ def _part(fetched: FetchedSlice) -> FetchedPart:
         None if fetched.error is None else failure_of(fetched.error),
         fetched.ttl_ms,
         fetched.removed_count,
+        headers_only,
     )

@@ -14,6 +14,9 @@ from quiver.testing.simulation.workloads.group import GroupWorkload
 from quiver.testing.simulation.workloads.log import LogWorkload
 from quiver.testing.simulation.workloads.port import Workload
 from quiver.testing.simulation.workloads.queue import QueueWorkload
+from quiver.testing.simulation.workloads.redrive import RedriveWorkload
+from quiver.testing.simulation.workloads.schedules import ScheduleWorkload
+from quiver.testing.simulation.workloads.table import TableWorkload
 
 
 def workloads_of(
@@ -30,6 +33,9 @@ def workloads_of(
             BankWorkload(history.part(), chance, durability),
             GroupWorkload(history.part(), chance, durability),
             CatalogueWorkload(history.part(), chance),
+            RedriveWorkload(history.part(), chance, durability),
+            ScheduleWorkload(history.part(), chance, durability, node.clock),
+            TableWorkload(history.part(), chance, durability),
         ]
         found += [(node.name, kind) for kind in chance.sample(kinds, chance.choice([1, 2, 3]))]
     return found

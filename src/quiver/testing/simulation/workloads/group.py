@@ -10,44 +10,75 @@ from quiver.model.errors import MemberFenced, MessageTimeout, QuiverError
 from quiver.model.topic import Durability
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
+from quiver.testing.simulation.workloads.positions import Positions
 
-TOPIC, GROUP = "events", "readers"
+TOPIC, LATER_TOPIC, GROUP = "events", "events-later", "readers"
+PATTERN = "events.*"
+Place = tuple[str, int]
+"""A partition, with the name of its topic, and an offset."""
 _QUIET_SECONDS = 12.0
 _START = -1
 """Of a partition that its owner has not read yet."""
 
 
 class GroupWorkload:
+    """Some groups read what fits a pattern, and a second topic is created meanwhile. Some are reset."""
+
     def __init__(self, history: History, chance: random.Random, durability: Durability) -> None:
         self._history = history
         self._durability = durability
         self._partitions = chance.randint(1, 6)
         self._members = chance.randint(1, 4)
         self._auto_commit = chance.choice([False, True])
-        self._stored: dict[str, tuple[int, int]] = {}
+        self._has_pattern = chance.choice([False, True])
+        self._has_resets = not self._auto_commit and chance.choice([False, True])
+        self._positions = Positions(history, TOPIC)
+        self._stored: dict[str, Place] = {}
 
     async def prepare(self, process: ClientProcess) -> None:
         await process.client.topics.create(TOPIC, partitions=self._partitions, durability=self._durability)
 
     def programs(self) -> dict[str, Program]:
         found: dict[str, Program] = {f"member-{number}": self._join for number in range(self._members)}
-        return {**found, "sender": self._send, "observer": self._observe}
+        found |= {"sender": self._send, "observer": self._observe}
+        return found | ({"resetter": self._reset} if self._has_resets else {})
 
     async def finish(self, process: ClientProcess) -> None:
         await self._read(process, _QUIET_SECONDS)
         await self._look(process)
-        async for message in process.client.read(TOPIC, end="latest"):
-            self._stored[bytes(message.value or b"").decode()] = message.partition, message.offset
+        for topic in await process.client.topics.list():
+            if topic in (TOPIC, LATER_TOPIC):
+                async for message in process.client.read(topic, end="latest"):
+                    self._stored[bytes(message.value or b"").decode()] = _partition_of(message), message.offset
 
     async def _send(self, process: ClientProcess) -> None:
-        number = 0
+        chance, number, topics = process.chance, 0, [TOPIC]
         while not process.is_over:
-            for _ in range(process.chance.choice([1, 3, 10])):
+            for _ in range(chance.choice([1, 3, 10])):
                 value = f"{process.name}.{number}"
                 number += 1
-                publish = process.client.publish(TOPIC, value, partition=process.chance.randrange(self._partitions))
+                publish = process.client.publish(
+                    chance.choice(topics), value, partition=chance.randrange(self._partitions)
+                )
                 await self._history.request("publish", process.name, publish, value=value)
             await process.pause(4.0)
+            if self._has_pattern and len(topics) == 1 and chance.random() < 0.1:
+                create = process.client.topics.create(
+                    LATER_TOPIC, exist_ok=True, partitions=self._partitions, durability=self._durability
+                )
+                if (await self._history.request("create", process.name, create)).outcome == "ok":
+                    topics.append(LATER_TOPIC)
+
+    async def _reset(self, process: ClientProcess) -> None:
+        """While nobody is there, to an offset that members have reached in all partitions."""
+        while not process.is_over:
+            await process.pause(2.0)
+            reached = dict.fromkeys((f"{TOPIC}-{number}" for number in range(self._partitions)), 0)
+            for event in self._history.of("read"):
+                reached[event.details["partition"]] = event.details["offset"]
+            offset = process.chance.randint(0, min(reached.values()))
+            reset = process.client.groups.reset(GROUP, TOPIC, offset)
+            await self._history.request("reset", process.name, reset, offset=offset)
 
     async def _join(self, process: ClientProcess) -> None:
         while not process.is_over:
@@ -61,7 +92,8 @@ class GroupWorkload:
         """As a member, until it leaves by itself, or for ever when all is over and there is nothing left."""
         stays_until = process.now + process.chance.choice([3.0, 10.0, 100.0])
         stream = process.client.stream(
-            TOPIC,
+            None if self._has_pattern else TOPIC,
+            pattern=PATTERN if self._has_pattern else None,
             group=GROUP,
             auto_commit="1s" if self._auto_commit else False,
             session_timeout=6,
@@ -84,7 +116,7 @@ class GroupWorkload:
                     return
 
     async def _take(self, process: ClientProcess, stream: AsyncStream, message: Message) -> None:
-        place = {"partition": message.partition, "offset": message.offset, "member": stream.member_id}
+        place = {"partition": _partition_of(message), "offset": message.offset, "member": stream.member_id}
         self._history.saw("read", process.name, value=bytes(message.value or b"").decode(), **place)
         await process.pause(0.05)
         if not self._auto_commit and process.chance.random() < 0.5:
@@ -93,9 +125,13 @@ class GroupWorkload:
                 raise MemberFenced(event.error)
 
     def _note(self, process: ClientProcess, what: str, stream: AsyncStream, parts: list[tuple[str, int]]) -> None:
-        for _, partition in parts:
+        for topic, partition in parts:
             self._history.saw(
-                what, process.name, partition=partition, member=stream.member_id, generation=stream.generation
+                what,
+                process.name,
+                partition=f"{topic}-{partition}",
+                member=stream.member_id,
+                generation=stream.generation,
             )
 
     async def _observe(self, process: ClientProcess) -> None:
@@ -112,13 +148,13 @@ class GroupWorkload:
             return
         event.result = seen
         self._history.end(event)
-        event.details["committed"] = {part.partition: part.committed for part in seen.partitions}
+        event.details["committed"] = {f"{part.topic}-{part.partition}": part.committed for part in seen.partitions}
 
     # checks
 
     def check(self) -> Iterator[Violation]:
         yield from self._check_owners()
-        yield from self._check_commits()
+        yield from self._check_resets() if self._has_resets else self._check_commits()
         yield from self._check_reads()
         yield from self._check_fencing()
         read = {event.details["value"] for event in self._history.of("read")}
@@ -139,7 +175,7 @@ class GroupWorkload:
 
     def _check_commits(self) -> Iterator[Violation]:
         """What was returned or seen is visible to everybody afterwards."""
-        known: dict[int, list[tuple[float, int]]] = defaultdict(list)
+        known: dict[str, list[tuple[float, int]]] = defaultdict(list)
         for event in self._history.of("commit"):
             if event.outcome == "ok":
                 known[event.details["partition"]].append((event.ended, event.details["offset"] + 1))
@@ -152,15 +188,23 @@ class GroupWorkload:
                 before = max((at for ended, at in known[partition] if ended < event.began), default=0)
                 if (offset or 0) < before:
                     yield Violation(
-                        f"partition {partition} was committed up to {before}, and is at {offset} at {event.began:.4f}"
+                        f"{partition} was committed up to {before}, and is at {offset} at {event.began:.4f}"
                     )
+
+    def _check_resets(self) -> Iterator[Violation]:
+        """A group that is reset may go back, to a place that somebody has asked for."""
+        for event in self._history.of("look"):
+            for partition, offset in event.details.get("committed", {}).items():
+                possible = self._positions.possible(partition, event.began, event.ended)
+                if (offset or 0) not in possible:
+                    yield Violation(f"{partition} is at {offset} at {event.began:.4f}, and not at {sorted(possible)}")
 
     def _check_reads(self) -> Iterator[Violation]:
         """A member begins at the committed offset, and reads every message in order for as long as it has it."""
-        stored: dict[int, list[int]] = defaultdict(list)
+        stored: dict[str, list[int]] = defaultdict(list)
         for partition, offset in sorted(self._stored.values()):
             stored[partition].append(offset)
-        last: dict[tuple[str, str, int], int] = {}
+        last: dict[tuple[str, str, str], int] = {}
         """None is left out between this offset and the next one of the member."""
         for event in self._history.of("read", "assign", "revoke", "lost"):
             partition = event.details["partition"]
@@ -177,37 +221,56 @@ class GroupWorkload:
 
     def _check_read(self, read: Event, last: int, stored: list[int]) -> Iterator[Violation]:
         offset, value = read.details["offset"], read.details["value"]
-        low, high = (last + 1, last + 1) if last != _START else self._committed_before(read)
-        skipped = [each for each in stored if high <= each < offset]
-        if offset < low:
-            yield Violation(f"{value} came again: {low} was reached or committed before", value)
+        if last != _START:
+            begins = [last + 1]
+        elif self._has_resets:
+            assigned = self._assigned(read)
+            begins = sorted(self._positions.possible(read.details["partition"], assigned, read.began))
+        else:
+            begins = self._committed_before(read)
+        skipped = [each for each in stored if begins[-1] <= each < offset]
+        if offset < begins[0]:
+            yield Violation(f"{value} came again: {begins[0]} was reached or committed before", value)
         elif skipped:
             yield Violation(f"{value} came before offset {skipped[0]} of its partition", value)
+        elif self._has_resets and not any(_is_first(offset, begin, stored) for begin in begins):
+            yield Violation(f"{value} came first, and the group was at {begins}", value)
 
-    def _committed_before(self, read: Event) -> tuple[int, int]:
+    def _committed_before(self, read: Event) -> list[int]:
         """The lowest and the highest offset that may be committed when a member gets its partition."""
-        partition = read.details["partition"]
-        assigned = max(
-            event.began
-            for event in self._history.of("assign")
-            if event.began <= read.began
-            and (event.actor, event.details["partition"]) == (read.actor, partition)
-            and event.details["member"] == read.details["member"]
-        )
+        partition, assigned = read.details["partition"], self._assigned(read)
         commits = [event for event in self._history.of("commit") if event.details["partition"] == partition]
         sure = [c.details["offset"] + 1 for c in commits if c.outcome == "ok" and c.ended < assigned]
         maybe = [c.details["offset"] + 1 for c in commits if c.may_count and c.began <= read.began]
         if self._auto_commit:  # what was read by then may be committed
             reads = (event for event in self._history.of("read") if event.began < read.began)
             maybe += (event.details["offset"] + 1 for event in reads if event.details["partition"] == partition)
-        return max(sure, default=0), max(maybe, default=0)
+        return [max(sure, default=0), max(maybe, default=0)]
+
+    def _assigned(self, read: Event) -> float:
+        """When its member got its partition."""
+        member = read.actor, read.details["member"], read.details["partition"]
+        return max(
+            event.began
+            for event in self._history.of("assign")
+            if event.began <= read.began
+            and (event.actor, event.details["member"], event.details["partition"]) == member
+        )
 
     def _check_fencing(self) -> Iterator[Violation]:
         """Only the owner of a partition can commit it."""
-        owner: dict[int, str] = {}
+        owner: dict[str, str] = {}
         for event in self._history.of("assign", "commit"):
             partition, member = event.details["partition"], event.details["member"]
             if event.what == "assign":
                 owner[partition] = member
             elif event.outcome == "ok" and owner.get(partition, member) != member:
-                yield Violation(f"{member} has committed partition {partition}, which {owner[partition]} has")
+                yield Violation(f"{member} has committed {partition}, which {owner[partition]} has")
+
+
+def _partition_of(message: Message) -> str:
+    return f"{message.topic}-{message.partition}"
+
+
+def _is_first(offset: int, begin: int, stored: list[int]) -> bool:
+    return begin <= offset and not any(begin <= each < offset for each in stored)

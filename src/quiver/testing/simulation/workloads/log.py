@@ -1,18 +1,21 @@
 """Idempotent producers and readers of one topic: acked once, one order for all, nothing lost."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import zip_longest
 
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.produce.send_future import AsyncSendFuture
+from quiver.client._async.search.search import AsyncSearch
 from quiver.model.errors import MessageTimeout, QuiverError
 from quiver.model.topic import Durability
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
 
 TOPIC = "log"
+_FOUND_AT_MOST = 1_000
 Stored = tuple[int, int, str]
 """Partition, offset and value."""
 
@@ -34,7 +37,7 @@ class LogWorkload:
 
     def programs(self) -> dict[str, Program]:
         found: dict[str, Program] = {f"producer-{number}": self._produce for number in range(self._producers)}
-        return {**found, "reader-0": self._follow, "reader-1": self._follow}
+        return {**found, "reader-0": self._follow, "reader-1": self._follow, "searcher": self._search}
 
     async def finish(self, process: ClientProcess) -> None:
         async for message in process.client.read(TOPIC, end="latest"):
@@ -80,6 +83,13 @@ class LogWorkload:
                 except MessageTimeout:
                     continue
 
+    async def _search(self, process: ClientProcess) -> None:
+        while not process.is_over:
+            await process.pause(20.0)
+            producer = f"/producer-{process.chance.randrange(self._producers)}#"
+            found = process.client.search(TOPIC, f'"{producer}" in text', limit=_FOUND_AT_MOST)
+            await self._history.request("search", process.name, _values(found), producer=producer)
+
     def check(self) -> Iterator[Violation]:
         places: dict[str, tuple[int, int]] = {}
         for partition, offset, padded in self._stored:
@@ -89,6 +99,7 @@ class LogWorkload:
             places[value] = partition, offset
         yield from self._check_answers(places)
         yield from self._check_order()
+        yield from self._check_searches()
         for reader, seen in self._seen.items():
             yield from self._check_reader(reader, seen)
 
@@ -109,6 +120,20 @@ class LogWorkload:
                 yield Violation(f"{padded.strip()} is stored after {before[1]} of the same producer", padded.strip())
             last[producer, partition] = int(number), padded.strip()
 
+    def _check_searches(self) -> Iterator[Violation]:
+        """A search finds everything that was acked before it began, once, and nothing else."""
+        for search in self._history.of("search"):
+            if search.outcome != "ok" or len(search.result) >= _FOUND_AT_MOST:
+                continue
+            producer, found = search.details["producer"], Counter(search.result)
+            for value, count in found.items():
+                if count > 1 or producer not in value:
+                    yield Violation(f"a search for {producer} has found {value} {count} times", value)
+            acked = (e for e in self._history.of("publish") if e.outcome == "ok" and e.ended < search.began)
+            for value in (event.details["value"] for event in acked):
+                if producer in value and value not in found:
+                    yield Violation(f"a search at {search.began:.4f} has not found {value}", value)
+
     def _check_reader(self, reader: str, seen: list[Stored]) -> Iterator[Violation]:
         for partition in range(self._partitions):
             got = [each for each in seen if each[0] == partition]
@@ -118,6 +143,10 @@ class LogWorkload:
                 one, other = next((one, other) for one, other in pairs if one != other)
                 about = one or other
                 yield Violation(f"{reader} got {_short(one)} where {_short(other)} is stored", about[2].strip())
+
+
+async def _values(search: AsyncSearch) -> list[str]:
+    return [bytes(message.value or b"").decode().strip() async for message in search]
 
 
 def _short(stored: Stored | None) -> str:

@@ -16,6 +16,7 @@ from quiver.model.topic import Durability
 from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
+from quiver.testing.simulation.workloads.queue_pauses import QueuePauses
 
 TOPIC = "jobs"
 MAX_ATTEMPTS = 5
@@ -39,6 +40,7 @@ class QueueWorkload:
         self._durability = durability
         self._partitions = chance.randint(1, 3)
         self._workers = chance.randint(1, 3)
+        self._pauses = QueuePauses(history, TOPIC, list(_GROUPS))
         self._keys: dict[str, tuple[int, int, str]] = {}
         """Partition, offset and key of each stored message."""
         self._dead_letters: dict[tuple[str, str], list[str]] = defaultdict(list)
@@ -62,9 +64,10 @@ class QueueWorkload:
         for group in _GROUPS:
             for number in range(self._workers):
                 found[f"{group}-{number}"] = partial(self._work, group=group)
-        return found
+        return found | self._pauses.programs()
 
     async def finish(self, process: ClientProcess) -> None:
+        await self._pauses.finish(process)
         for group in _GROUPS:
             await self._drain(process, group)
         async for message in process.client.read(TOPIC, end="latest", include_expired=True):
@@ -176,6 +179,7 @@ class QueueWorkload:
                 yield from self._check_deliveries(group, value, by_message[group, value])
         yield from self._check_expired()
         yield from self._check_key_order(by_message)
+        yield from self._pauses.check()
 
     def _check_settled(self, group: str, value: str, events: list[Event]) -> Iterator[Violation]:
         letters = self._dead_letters.get((group, value), [])

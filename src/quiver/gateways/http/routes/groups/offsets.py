@@ -25,6 +25,7 @@ from quiver.model.errors import (
 from quiver.model.names import check_name
 from quiver.model.position import Position, parse_position
 from quiver.model.times import parse_time_ms
+from quiver.streams.reset import LikeGroup, ResetTarget
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -55,13 +56,15 @@ class GroupOffsetsResponse(msgspec.Struct, kw_only=True):
 
 
 class ResetRequest(msgspec.Struct, kw_only=True):
-    """`to` is earliest, latest, an offset, a time or a time ago (-2h); or offset, time or shift, with that field."""
+    """`to` is earliest, latest, an offset, a time or a time ago (-2h); or offset, time, shift or like, with that
+    field."""
 
     topic: Annotated[str | None, needed(**NAME)] = None
     to: str | int | None = None
     offset: Annotated[int, Meta(ge=0)] | None = None
     time: Annotated[str | int | None, Meta(description="RFC 3339, epoch milliseconds, or -2h.")] = None
     shift: Annotated[int | None, Meta(description="Messages forward, or back if negative.")] = None
+    like: Annotated[str | None, Meta(description="Another group: to where that one is.")] = None
     dry_run: bool | None = None
 
 
@@ -160,13 +163,12 @@ def group_offset_routes(broker: "Broker") -> Routes:
     }
 
 
-def _target(wanted: ResetRequest, now_ms: int) -> Position | int:
-    """The target: a position, or an int to shift by."""
-    fields = {name: getattr(wanted, name) for name in ("offset", "time", "shift")}
+def _target(wanted: ResetRequest, now_ms: int) -> ResetTarget:
+    fields = {name: getattr(wanted, name) for name in ("offset", "time", "shift", "like")}
     given = [name for name, value in fields.items() if value is not None]
     kind = wanted.to if wanted.to is not None else given[0] if len(given) == 1 else None
     if kind is None:
-        raise InvalidRequest(problem='the body needs "to": earliest, latest, offset, time or shift')
+        raise InvalidRequest(problem='the body needs "to": earliest, latest, offset, time, shift or like')
     if kind not in fields:
         if given:
             raise InvalidRequest(problem=f'"to" says {kind!r}; leave out {", ".join(given)}')
@@ -175,6 +177,8 @@ def _target(wanted: ResetRequest, now_ms: int) -> Position | int:
         raise InvalidRequest(problem=f'a reset to {kind} needs "{kind}" and none of the others')
     if wanted.shift is not None:
         return wanted.shift
+    if wanted.like is not None:
+        return LikeGroup(check_name(wanted.like))
     if wanted.offset is not None:
         return Position("offset", wanted.offset)
     return _time(wanted.time, now_ms)

@@ -18,7 +18,7 @@ from quiver.model.errors import (
 )
 from quiver.model.numbers import shown, whole_number
 from quiver.model.times import format_time
-from quiver.model.trace.life import Happening, LifeEvent, MessageLife, Place, Standing
+from quiver.model.trace.life import FrameFacts, Happening, LifeEvent, MessageLife, Place, Standing
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -57,6 +57,18 @@ class GroupStandingResponse(msgspec.Struct, kw_only=True):
     attempts: int
 
 
+class FrameResponse(msgspec.Struct, kw_only=True):
+    """The frame that the message lies in, with others that were sent together with it."""
+
+    first_offset: int
+    last_offset: int
+    messages: int
+    stored_bytes: int
+    body_bytes: Annotated[int, Meta(description="Before compression.")]
+    compression: str
+    producer_id: Annotated[int | None, Meta(description="null: its producer is not idempotent.")]
+
+
 class LifeResponse(msgspec.Struct, kw_only=True):
     """`events` are in order; `groups` says where the message is now for each group."""
 
@@ -70,6 +82,7 @@ class LifeResponse(msgspec.Struct, kw_only=True):
     ]
     notes: Annotated[list[str], Meta(description="What could not be found out.")]
     trace_id: str | None
+    frame: FrameResponse | None
 
 
 class LifeRoute:
@@ -98,6 +111,19 @@ def _to_response(life: MessageLife) -> LifeResponse:
         known_since=_time(life.known_since_ms),
         notes=life.notes,
         trace_id=life.trace or None,
+        frame=None if life.frame is None else _frame(life.frame),
+    )
+
+
+def _frame(frame: FrameFacts) -> FrameResponse:
+    return FrameResponse(
+        first_offset=frame.first_offset,
+        last_offset=frame.last_offset,
+        messages=frame.messages,
+        stored_bytes=frame.stored_bytes,
+        body_bytes=frame.body_bytes,
+        compression=frame.compression,
+        producer_id=None if frame.producer_id < 0 else frame.producer_id,
     )
 
 

@@ -15,7 +15,7 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.model.times import format_time
 from quiver.system.machine import file_system_of, open_file_use
-from quiver.telemetry.logs import MAX_RECENT_LINES, LogLine, recent_lines
+from quiver.telemetry.logs import MAX_RECENT_LINES, LogLine, change_level, current_level, recent_lines
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
@@ -62,11 +62,21 @@ class LogLineResponse(msgspec.Struct, kw_only=True):
 
 class LogsResponse(msgspec.Struct, kw_only=True):
     lines: Annotated[list[LogLineResponse], Meta(description="Oldest first.")]
+    level: Annotated[str, Meta(description="The broker writes lines of this level and worse.")]
 
 
 class LogsQuery(msgspec.Struct, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=MAX_RECENT_LINES)] = 200
     level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$", description="This one and worse.")] = "debug"
+
+
+class LogLevelRequest(msgspec.Struct, kw_only=True):
+    level: Annotated[str, Meta(pattern="^(debug|info|warning|error)$", description="Until the broker stops.")]
+
+
+class LogLevelResponse(msgspec.Struct, kw_only=True):
+    level: str
+    before: str
 
 
 class ProcessRoutes:
@@ -112,7 +122,12 @@ class ProcessRoutes:
         query = request.query(LogsQuery)
         least = _LEVELS[query.level]
         lines = [line for line in recent_lines() if _LEVELS.get(line.level, least) >= least]
-        return Response(LogsResponse(lines=[_line(line) for line in lines[-query.limit :]]))
+        return Response(LogsResponse(lines=[_line(line) for line in lines[-query.limit :]], level=current_level()))
+
+    async def set_level(self, request: Request) -> Response:
+        wanted = await request.body(LogLevelRequest)
+        before = change_level(wanted.level)
+        return Response(LogLevelResponse(level=wanted.level, before=before))
 
 
 def _line(line: LogLine) -> LogLineResponse:
@@ -143,6 +158,16 @@ def process_routes(broker: "Broker", node: NodeInfo, data_dir: Path | None) -> R
                 tag="Node",
                 query=LogsQuery,
                 response=LogsResponse,
+            )
+        },
+        "/logs/level": {
+            "PUT": Operation(
+                handler=routes.set_level,
+                summary="Write log lines of this level and worse, until the broker stops",
+                tag="Node",
+                body=LogLevelRequest,
+                example={"level": "debug"},
+                response=LogLevelResponse,
             )
         },
     }

@@ -9,6 +9,8 @@ from msgspec import Meta
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
+from quiver.model.errors import InvalidName, TopicNotFound
+from quiver.model.names import check_name
 from quiver.model.priority import NAMES
 from quiver.model.times import format_time
 from quiver.system.pace import paced
@@ -61,11 +63,15 @@ class TopicPrioritiesResponse(msgspec.Struct):
 
 
 class PriorityStatsResponse(msgspec.Struct, kw_only=True):
-    messages_by_priority: Annotated[dict[str, int], Meta(description="Messages that are stored, in all topics.")]
+    messages_by_priority: Annotated[dict[str, int], Meta(description="Messages that are stored, in these topics.")]
     avg_wait_time_by_priority: Annotated[
         dict[str, float], Meta(description="Seconds from a message's arrival to its delivery.")
     ]
     topics: dict[str, TopicPrioritiesResponse]
+
+
+class PriorityStatsQuery(msgspec.Struct, kw_only=True):
+    topic: Annotated[str | None, Meta(description="Only this one.")] = None
 
 
 class QueueStatsRoutes:
@@ -84,7 +90,8 @@ class QueueStatsRoutes:
         return Response(ReliabilityResponse(**_counts(found.total), topics=topics))
 
     async def priorities(self, request: Request) -> Response:
-        found = await self._broker.queue_stats.priorities()
+        topic = request.query(PriorityStatsQuery).topic
+        found = await self._broker.queue_stats.priorities(None if topic is None else check_name(topic))
         waits = [round(wait_ms / 1000, 6) for wait_ms in found.average_wait_ms]
         return Response(
             PriorityStatsResponse(
@@ -116,7 +123,9 @@ def queue_stats_routes(broker: "Broker") -> Routes:
                 handler=routes.priorities,
                 summary="How each priority is served",
                 tag="Queues",
+                query=PriorityStatsQuery,
                 response=PriorityStatsResponse,
+                errors=(InvalidName, TopicNotFound),
             )
         },
     }

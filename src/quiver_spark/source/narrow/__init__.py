@@ -1,0 +1,1 @@
+"""Reading no more than a query needs: hints of the optimizer, summaries of frames, keys."""

@@ -1,0 +1,54 @@
+"""Groups follow changes of topics, also when the broker is killed between the two, or the disk is full."""
+
+import asyncio
+
+from quiver.broker.broker import Broker
+from quiver.model.errors import DiskFull
+from quiver.streams.journal import LOG_ID as STREAM_JOURNAL
+from quiver.streams.member import Subscription
+from quiver.testing.held_storage import HeldStorage
+
+WANTS = Subscription(client_id="c", topics=frozenset({"t"}))
+
+
+async def started(storage: HeldStorage) -> Broker:
+    broker = Broker(storage)
+    await broker.start()
+    return broker
+
+
+async def partitions_of(broker: Broker, member: str, count: int) -> list[int]:
+    """What the member may read, once it is so many partitions."""
+    async with asyncio.timeout(10):
+        while len(assigned := broker.streams.members.view("g", member).assigned) < count:
+            await asyncio.sleep(0)
+    return sorted(place.partition for place in assigned)
+
+
+async def test_a_group_gets_partitions_that_were_added_just_before_a_kill() -> None:
+    storage = HeldStorage()
+    broker = await started(storage)
+    await broker.create_topic("t", {"partitions": 1})
+    member = (await broker.streams.join("g", WANTS)).member_id
+    hold = storage.hold(STREAM_JOURNAL, "append")
+    growing = asyncio.ensure_future(broker.add_partitions("t", 2))
+    await hold.reached()
+    again = await started(storage.as_after_a_kill())
+    assert again.topic("t").config.partitions == 2
+    assert await partitions_of(again, member, 2) == [0, 1]
+    await again.stop()
+    hold.release()
+    await growing
+    await broker.stop()
+
+
+async def test_a_group_that_could_not_be_told_is_told_later() -> None:
+    storage = HeldStorage()
+    broker = await started(storage)
+    await broker.create_topic("t", {"partitions": 1})
+    member = (await broker.streams.join("g", WANTS)).member_id
+    hold = storage.hold(STREAM_JOURNAL, "append")
+    hold.release(DiskFull(problem="no space left"))
+    assert await broker.add_partitions("t", 2) == (1, 2), "the topic has them"
+    assert await partitions_of(broker, member, 2) == [0, 1]
+    await broker.stop()
