@@ -262,6 +262,10 @@ def _spark_archive(results: Results) -> Iterable[Verdict]:
         )
         yield at_least(f"Spark: archive {where}", 2.5e6, "rows/s", ours)
         yield at_least(f"Spark: archive {where} against Spark's writer", 2, "times", ours and ours.over(sparks))
+        stored = _figure(_first(results, "spark-archive", f"archive to an object store {where}"), "rate")
+        yield at_least(
+            f"Spark: archive to S3 {where} against a directory", 0.7, "times", stored and stored.over(ours)
+        )
 
 
 def at_least(figure: str, target: float, unit: str, measured: Figure | None) -> Verdict:

@@ -7,7 +7,7 @@ from typing import Any
 from deltalake import DeltaTable
 
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.lake.table import open_lake
+from quiver_spark.lake.opening import open_lake
 from spark.topic_rows import Row
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -107,6 +107,7 @@ SLEEPERS = {
     "tests/blackbox/durability/test_kill.py": "kills at a random moment of the start",
     "tests/blackbox/durability/test_shutdown.py": "sends signals at several moments of the start",
     "tests/spark/sink/faulty_source.py": "a worker polls for the file that lets it go on",
+    "tests/spark/lakes/object_store.py": "a store that answers late",
     "tests/unit/queues/partition/test_partition_queue.py": "polls a condition that gives no event",
     "tests/unit/native/native_client.py": "polls a condition that gives no event",
     "tests/unit/testing/test_simulated_loop.py": "sleeps in virtual time",

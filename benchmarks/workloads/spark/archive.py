@@ -1,11 +1,16 @@
-"""Archiving a topic into a lake on two cores, against Spark's own Parquet writer from the same source.
+"""Archiving a topic into a lake on two cores: into a directory, into an S3-compatible store on the same machine, and
+against Spark's own Parquet writer from the same source.
 
 The values do not compress. Everything runs once before the time does, so that the JVM and the Python
 workers are warm; each run archives the whole topic into an empty lake, which is on disk when it ends.
 """
 
+import contextlib
+import os
 import shutil
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +18,7 @@ import quiver
 from benchmarks.roles import Role, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
+from benchmarks.servers.object_store import BUCKET, ObjectStore, missing_object_store
 from benchmarks.workloads.messages.filling import fill_distinct
 from benchmarks.workloads.spark.process import SparkProcess
 
@@ -43,17 +49,24 @@ def measure_spark_archive(run: Run) -> None:
         works: dict[str, Any] = {"archive": archive, "Spark's Parquet writer": write_parquet}
         for work in works.values():
             spark.run(work, sources["of segment files"], place)
-        for _ in run.repetitions():
-            for name, work in works.items():
-                for where, source in sources.items():
-                    _measure(run, spark, broker, f"{name} {where}", work, source, place, count)
+        with contextlib.ExitStack() as stack:
+            store = None
+            if (reason := missing_object_store()) is None:
+                store = stack.enter_context(ObjectStore(run.scratch / "spark-archive-store"))
+                works["archive to an object store"] = partial(archive_to_store, store.settings(), store.directory)
+                spark.run(works["archive to an object store"], sources["of segment files"], place)
+            else:
+                run.skip("quiver spark-archive to an object store", reason)
+            pids = [broker.pid, *([store.pid] if store else ())]
+            for _ in run.repetitions():
+                for name, work in works.items():
+                    for where, source in sources.items():
+                        _measure(run, pids, f"{name} {where}", partial(spark.run, work, source, place), count)
 
 
-def _measure(
-    run: Run, spark: SparkProcess, broker: Broker, detail: str, work: Any, source: Source, place: Path, count: int
-) -> None:
-    with run.measuring("quiver", "spark-archive", size=SIZE, detail=detail, server_pids=[broker.pid]) as metrics:
-        rows, seconds = spark.run(work, source, place)
+def _measure(run: Run, pids: list[int], detail: str, work: Callable[[], Any], count: int) -> None:
+    with run.measuring("quiver", "spark-archive", size=SIZE, detail=detail, server_pids=pids) as metrics:
+        rows, seconds = work()
         if rows not in (None, count):
             raise AssertionError(f"{rows} of {count} rows are there")
         metrics["rate"] = count / seconds
@@ -67,6 +80,20 @@ def archive(spark: "SparkSession", source: Source, place: Path) -> tuple[int | N
     summary = job.run(spark, source, place)
     seconds = time.monotonic() - begin
     shutil.rmtree(place)
+    return summary.rows, seconds
+
+
+def archive_to_store(
+    settings: dict[str, str], directory: Path, spark: "SparkSession", source: Source, place: Path
+) -> tuple[int | None, float]:
+    """The same into a lake in an S3-compatible store on this machine; `directory` is where the store keeps it."""
+    from quiver_spark.jobs import archive as job
+
+    os.environ.update(settings)
+    begin = time.monotonic()
+    summary = job.run(spark, source, f"s3://{BUCKET}/{place.name}")
+    seconds = time.monotonic() - begin
+    shutil.rmtree(directory / BUCKET / place.name)
     return summary.rows, seconds
 
 

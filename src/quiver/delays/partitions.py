@@ -93,9 +93,7 @@ class DelayPartitions:
 
     async def open_existing(self, topics: Iterable[Topic]) -> None:
         """Opens those that have a schedule log."""
-        ids = {topic.id for topic in topics}
-        places = [place for log in await self._storage.list_logs("topics") if (place := _place(log)) is not None]
-        await self._registry.open_all((place for place in places if place.topic_id in ids), "delays")
+        await self._registry.open_existing(self._storage, topics, SCHEDULE_SUFFIX, "delays")
 
     def get(self, topic_id: int, partition: int) -> PartitionDelays | None:
         """If they are open."""
@@ -156,10 +154,3 @@ async def _close(delays: PartitionDelays) -> None:
         await delays.close()
     except Exception as problem:
         logger.error("%s did not close cleanly: %s", delays.schedule.name, problem)
-
-
-def _place(log_id: str) -> TopicPartition | None:
-    """The partition that a schedule log belongs to; None for other logs."""
-    _, topic_id, name = log_id.split("/")
-    number = name.removesuffix(SCHEDULE_SUFFIX)
-    return TopicPartition(int(topic_id), int(number)) if number != name else None

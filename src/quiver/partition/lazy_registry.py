@@ -7,6 +7,8 @@ from typing import Generic, Protocol, TypeVar
 
 from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.names import TopicPartition
+from quiver.model.topic import Topic
+from quiver.storage.port import Storage
 from quiver.system.pace import AT_ONCE, bounded_gather
 
 logger = logging.getLogger(__name__)
@@ -66,8 +68,14 @@ class LazyRegistry(Generic[T]):
             task.add_done_callback(lambda _: self._opening.pop(place, None))
         return await asyncio.shield(task)
 
+    async def open_existing(self, storage: Storage, topics: Iterable[Topic], suffix: str, what: str) -> None:
+        """At start-up: opens those that have a log with this suffix, such as `topics/17/0-delivery`."""
+        ids = {topic.id for topic in topics}
+        places = [place for log_id in await storage.list_logs("topics") if (place := _place(log_id, suffix))]
+        await self.open_all((place for place in places if place.topic_id in ids), what)
+
     async def open_all(self, places: Iterable[TopicPartition], what: str) -> None:
-        """At start-up. One that cannot be opened is logged and does not affect the others."""
+        """One that cannot be opened is logged and does not affect the others."""
 
         async def open_one(place: TopicPartition) -> None:
             try:
@@ -107,3 +115,10 @@ class LazyRegistry(Generic[T]):
         self._known.setdefault(place.topic_id, {})[place.partition] = value
         self._opener.opened(place, value)
         return value
+
+
+def _place(log_id: str, suffix: str) -> TopicPartition | None:
+    """The partition that a log belongs to; None if it has another suffix."""
+    _, topic_id, name = log_id.split("/")
+    number = name.removesuffix(suffix)
+    return None if number == name else TopicPartition(int(topic_id), int(number))

@@ -6,14 +6,14 @@ from typing import NamedTuple
 from quiver.delays.service import Delays
 from quiver.groups.service import Groups
 from quiver.groups.table import Group
-from quiver.model.errors import Closed, GroupNotFound, QuiverError
+from quiver.messages.append_time import append_time_ms
+from quiver.model.errors import Closed, GroupNotFound
 from quiver.model.queue import Pause
 from quiver.model.topic import Topic
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.partition.partition import Partition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.state.port import LEVELS, GroupState
-from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.topics.catalogue import TopicCatalogue
@@ -184,7 +184,7 @@ async def partition_depth(
     state = None if queue is None else queue.state(group.id)
     if queue is None or state is None:
         ready = await _unread(partition, [log.start_offset] * LEVELS)
-        oldest_ms = await _append_time_ms(partition, log.start_offset) if with_age else None
+        oldest_ms = await append_time_ms(partition, log.start_offset) if with_age else None
         return PartitionDepth("", 0, None, partition.committed.last_stable, ready, oldest_ms=oldest_ms)
     counters, counts, available = queue.counters(group.id), state.counts(), state.available(now_ms)
     ready = [sum(pair) for pair in zip(available, await _unread(partition, _positions(state)), strict=True)]
@@ -199,7 +199,7 @@ async def partition_depth(
         counts.leased,
         max(0, counts.retrying - due),
         0 if counters is None else counters.dead - queue.undone(group.id).dead,
-        await _append_time_ms(partition, lowest) if with_age else None,
+        await append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),
     )
@@ -223,18 +223,3 @@ async def _unread(partition: Partition, positions: Sequence[int]) -> list[int]:
             without = zip(counts, open_ones, partition.committed.aborted_counts(at, stable), strict=True)
             counted[position] = [max(0, count - later - aborted) for count, later, aborted in without]
     return [counted[position][level] for level, position in enumerate(positions)]
-
-
-async def _append_time_ms(partition: Partition, offset: int) -> int | None:
-    """Of the message at an offset, or of the next one; None when there is none."""
-    try:
-        at = max(offset, partition.log.start_offset)
-        part = await partition.log.read(at, max_bytes=1) if at < partition.committed.high_watermark else None
-    except QuiverError:
-        return None
-    if part is None:
-        return None
-    try:
-        return read_stamped_header((await part.read())[:HEADER_BYTES]).append_time_ms
-    finally:
-        part.release()

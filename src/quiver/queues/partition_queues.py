@@ -1,18 +1,17 @@
 """The queues of partitions: opened when they are first needed, and at start-up where there are any."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TypeAlias
 
 from quiver.model.errors import CorruptData, TopicNotFound
 from quiver.model.names import TopicPartition
-from quiver.model.topic import Topic
 from quiver.partition.lazy_registry import LazyRegistry
 from quiver.queues.context import QueueContext
 from quiver.queues.journal.moves import MoveCarrier
 from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.partition.lease_issuer import LeaseIds
-from quiver.queues.partition.partition_queue import LOG_SUFFIX, PartitionQueue, log_id
+from quiver.queues.partition.partition_queue import PartitionQueue, log_id
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather
 from quiver.topics.partitions import Partitions
@@ -58,13 +57,6 @@ class PartitionQueueOpener:
         self._times.note(queue, queue.next_time_ms())
 
 
-async def open_existing(queues: PartitionQueues, storage: Storage, topics: Iterable[Topic]) -> None:
-    """Opens those that have a journal."""
-    ids = {topic.id for topic in topics}
-    places = [place for log in await storage.list_logs("topics") if (place := _place(log)) is not None]
-    await queues.open_all((place for place in places if place.topic_id in ids), "queue state")
-
-
 async def close_all(queues: PartitionQueues) -> None:
     await bounded_gather(_close, await queues.close())
 
@@ -81,9 +73,3 @@ async def _close(queue: PartitionQueue) -> None:
         await queue.close()
     except Exception as problem:
         logger.error("the queue state of %s did not close cleanly: %s", queue.partition.name, problem)
-
-
-def _place(log: str) -> TopicPartition | None:
-    _, topic_id, name = log.split("/")
-    number = name.removesuffix(LOG_SUFFIX)
-    return TopicPartition(int(topic_id), int(number)) if number != name else None

@@ -16,13 +16,12 @@ from quiver.queues.group_watchers import GroupWatchers
 from quiver.queues.journal.moves import MoveCarrier
 from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.maintenance import QueueMaintenance
-from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition.partition_queue import LOG_SUFFIX, PartitionQueue
 from quiver.queues.partition_queues import (
     PartitionQueueOpener,
     PartitionQueues,
     check_readable,
     close_all,
-    open_existing,
 )
 from quiver.queues.receive import Received, ReceiveHandler
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks
@@ -76,7 +75,7 @@ class Queues:
 
     async def open(self) -> None:
         """Comes first: restores the leases and retries of all partitions."""
-        await open_existing(self._partition_queues, self._storage, self._catalogue.topics())
+        await self._partition_queues.open_existing(self._storage, self._catalogue.topics(), LOG_SUFFIX, "queue state")
 
     async def start(self) -> None:
         """Leases, retries and moves continue where they were."""

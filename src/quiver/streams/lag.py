@@ -3,12 +3,11 @@
 from typing import NamedTuple
 
 from quiver.groups.service import Groups
-from quiver.model.errors import QuiverError
+from quiver.messages.append_time import append_time_ms
 from quiver.model.names import TopicPartition
 from quiver.partition.partition import Partition
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues
-from quiver.records.header import HEADER_BYTES, read_stamped_header
 from quiver.streams.service import Streams
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -93,16 +92,5 @@ class GroupLag:
 
     async def _age_ms(self, partition: Partition, offset: int) -> int:
         """The age of the message at an offset; 0 if there is none, or if it cannot be read."""
-        if offset >= partition.committed.high_watermark:
-            return 0
-        try:
-            slice_ = await partition.log.read(offset, max_bytes=1)
-        except QuiverError:
-            return 0
-        if slice_ is None:
-            return 0
-        try:
-            header = read_stamped_header((await slice_.read())[:HEADER_BYTES])
-        finally:
-            slice_.release()
-        return max(0, self._clock.now_ms() - header.append_time_ms)
+        appended_ms = await append_time_ms(partition, offset)
+        return 0 if appended_ms is None else max(0, self._clock.now_ms() - appended_ms)

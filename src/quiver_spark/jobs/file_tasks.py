@@ -15,7 +15,7 @@ Task = TypeVar("Task")
 FILE_COLUMNS = (
     "topic string, date string, partition int, start bigint, stop bigint, attempt string, rows bigint,"
     " size_bytes bigint, first_offset bigint, last_offset bigint, min_time_us bigint, max_time_us bigint,"
-    " min_append_us bigint, max_append_us bigint, topic_id bigint"
+    " min_append_us bigint, max_append_us bigint, topic_id bigint, layout string"
 )
 """What a task returns: a row for each file it wrote."""
 _FILE_SCHEMA = pa.schema(

@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 
 from quiver.model.errors import CorruptData, InvalidRequest
-from quiver.system.files import Files
 from quiver_spark.jobs.ranges import Range, Times
+from quiver_spark.lake.storage.place import LakePlace, lake_place
+from quiver_spark.lake.storage.store import open_store
 
 _ID = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
@@ -24,23 +25,23 @@ class RunRecord(msgspec.Struct):
 
 
 class RunRecords:
-    """One file for each run, in a directory."""
+    """One file for each run, in a directory or an object store."""
 
-    def __init__(self, directory: Path, files: Files | None = None) -> None:
-        self._directory = directory
-        self._files = files or Files()
+    def __init__(self, place: Path | LakePlace) -> None:
+        self._place = lake_place(place)
+        self._store = open_store(self._place)
 
     def begin(self, run_id: str, planned: RunRecord) -> RunRecord:
         """The plan of the first run with this id. Raises InvalidRequest if that had other settings."""
-        path = self._path(run_id)
-        self._files.make_directory(self._directory)
-        if not path.exists():
-            self._files.write_file(path, msgspec.json.encode(planned))
+        name = _name(run_id)
+        content = self._store.read(name)
+        if content is None:
+            self._store.write(name, msgspec.json.encode(planned))
             return planned
         try:
-            found = msgspec.json.decode(path.read_bytes(), type=RunRecord)
+            found = msgspec.json.decode(content, type=RunRecord)
         except msgspec.MsgspecError as error:
-            raise CorruptData(f"{path} is damaged ({error}); use another run id") from None
+            raise CorruptData(f"{self._place}/{name} is damaged ({error}); use another run id") from None
         if found.asked != planned.asked:
             changed = sorted(name for name in found.asked | planned.asked
                              if found.asked.get(name) != planned.asked.get(name))  # fmt: skip
@@ -51,12 +52,13 @@ class RunRecords:
         return found
 
     def keep(self, run_id: str, record: RunRecord) -> None:
-        self._files.write_file(self._path(run_id), msgspec.json.encode(record))
+        self._store.write(_name(run_id), msgspec.json.encode(record))
 
-    def _path(self, run_id: str) -> Path:
-        if not _ID.fullmatch(run_id):
-            raise InvalidRequest(problem=f"run id {run_id!r}: use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
-        return self._directory / f"{run_id}.json"
+
+def _name(run_id: str) -> str:
+    if not _ID.fullmatch(run_id):
+        raise InvalidRequest(problem=f"run id {run_id!r}: use 1 to 100 of the characters A-Z a-z 0-9 . _ -")
+    return f"{run_id}.json"
 
 
 def default_directory() -> Path:

@@ -5,17 +5,21 @@ Its name contains the range, so that a listing of the table tells which offsets 
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from quiver.model.errors import CorruptData
 
-_NAME = re.compile(
-    r"topic=(?P<topic>[^/]+)/date=(?P<date>[\d-]+)/"
-    r"(?P<partition>\d+)-(?P<start>\d+)-(?P<stop>\d+)-(?:t(?P<topic_id>\d+)-)?(?P<attempt>\w+)\.parquet"
-)
+PARTITION_COLUMNS = ("topic", "date")
+"""Of a lake that was created without naming others."""
+POSSIBLE_PARTITION_COLUMNS = ("topic", "date", "partition")
+"""Those of which a file has one value."""
+_RANGE = r"(?P<partition>\d+)-(?P<start>\d+)-(?P<stop>\d+)-(?:t(?P<topic_id>\d+)-)?(?P<attempt>\w+)"
+_VALUES = {"topic": r"(?P<topic>[^/]+)", "date": r"(?P<date>\d{4}-\d{2}-\d{2})"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_DAY = date(1970, 1, 1)
 DAY_US = 86_400_000_000
@@ -43,28 +47,37 @@ class LakeFile(NamedTuple):
     """The range of their append times."""
     topic_id: int | None = None
     """Tells the topic from another one that had its name. None: written by a version that did not keep it."""
+    layout: str = ",".join(PARTITION_COLUMNS)
+    """The partition columns of the lake: its directories."""
 
     @property
     def path(self) -> str:
-        """Below the lake's directory."""
+        """Below the root of the lake. Topic and date are in the name of the file if they are in no directory."""
         marked = self.attempt if self.topic_id is None else f"t{self.topic_id}-{self.attempt}"
-        return (
-            f"topic={self.topic}/date={self.date}/"
-            f"{self.partition:05d}-{self.start:020d}-{self.stop:020d}-{marked}.parquet"
-        )
+        columns = self.layout.split(",")
+        directories = "".join(f"{name}={getattr(self, name)}/" for name in columns)
+        rest = "".join(f".{getattr(self, name)}" for name in _VALUES if name not in columns)
+        return f"{directories}{self.partition:05d}-{self.start:020d}-{self.stop:020d}-{marked}{rest}.parquet"
+
+    def partition_values(self) -> dict[str, str | None]:
+        return {name: str(getattr(self, name)) for name in self.layout.split(",")}
 
     def stats(self) -> str:
         """Statistics for the table, so that readers can skip files without opening them."""
         low = _bounds(self.partition, self.first_offset, self.min_time_us, self.min_append_us)
         high = _bounds(self.partition, self.last_offset, self.max_time_us, self.max_append_us)
+        for name in self.partition_values():
+            low.pop(name, None)
+            high.pop(name, None)
         none = dict.fromkeys(low, 0)
         stats = {"numRecords": self.rows, "minValues": low, "maxValues": high, "nullCount": none}
         return msgspec.json.encode(stats).decode()
 
 
-def file_of(path: str, row: dict[str, Any] | None = None) -> LakeFile:
-    """The file with a path, and with what the table knows about it (a row of its flat add actions)."""
-    found = _NAME.fullmatch(path)
+def file_of(path: str, row: Mapping[str, Any] | None = None, columns: Sequence[str] = PARTITION_COLUMNS) -> LakeFile:
+    """The file with a path in a lake with these partition columns, and with what the table knows about it (a row of
+    Delta's flat add actions)."""
+    found = _pattern(tuple(columns)).fullmatch(path)
     if found is None:
         raise CorruptData(
             f"{path} is in the lake's table and was not written by quiver; keep other files in a table of their own"
@@ -72,7 +85,7 @@ def file_of(path: str, row: dict[str, Any] | None = None) -> LakeFile:
     part = found.groupdict()
     file = LakeFile(
         part["topic"], part["date"], int(part["partition"]), int(part["start"]), int(part["stop"]), part["attempt"]
-    )
+    )._replace(layout=",".join(columns))
     if part["topic_id"] is not None:
         file = file._replace(topic_id=int(part["topic_id"]))
     if row is None:
@@ -87,6 +100,13 @@ def file_of(path: str, row: dict[str, Any] | None = None) -> LakeFile:
         min_append_us=_microseconds(row["min.append_time"]),
         max_append_us=_microseconds(row["max.append_time"]),
     )
+
+
+@lru_cache(maxsize=16)
+def _pattern(columns: tuple[str, ...]) -> re.Pattern[str]:
+    directories = "".join(f"{name}={_VALUES.get(name, '[^/]+')}/" for name in columns)
+    rest = "".join(rf"\.{value}" for name, value in _VALUES.items() if name not in columns)
+    return re.compile(rf"{directories}{_RANGE}{rest}\.parquet")
 
 
 def date_of(day: int) -> str:

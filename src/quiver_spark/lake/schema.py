@@ -6,8 +6,6 @@ from quiver.model.errors import InvalidRequest
 from quiver_spark.json_values.field_names import check_distinct
 from quiver_spark.source.columns import MESSAGE_SCHEMA
 
-PARTITION_COLUMNS = ("topic", "date")
-"""In the names of directories, not in the files."""
 TOPIC_ID = pa.field("topic_id", pa.int64())
 """A topic that is deleted and created again has the same name and offsets, and another id."""
 OLDEST_SCHEMA = MESSAGE_SCHEMA.append(pa.field("date", pa.date32()))

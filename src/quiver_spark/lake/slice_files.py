@@ -1,15 +1,14 @@
 """The files that the messages of one slice are written to: one per date, a few open at a time."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from quiver.model.limits import MIB
-from quiver.system.files import Files
 from quiver_spark.lake.files import DAY_US, LakeFile, date_of
-from quiver_spark.lake.parquet_file import ParquetFile
+from quiver_spark.lake.parquet_file import FileForm, ParquetFile
+from quiver_spark.lake.storage.store import Store
 
 OPEN_FILES = 16
 """Timestamps may have any date. Above this, the least recently written file is closed."""
@@ -21,12 +20,11 @@ LARGEST_FILE_BYTES = 512 * MIB
 class SliceFiles:
     """Takes the batches of a slice in order. Used with `with`: files that were not finished are removed."""
 
-    def __init__(self, root: Path, slice_of: LakeFile, schema: pa.Schema, compression: str) -> None:
-        """`slice_of` has what all files have in common: topic, partition, range and attempt."""
-        self._root = root
+    def __init__(self, store: Store, slice_of: LakeFile, form: FileForm) -> None:
+        """`slice_of` has what all files have in common: topic, partition, range, attempt and layout."""
+        self._store = store
         self._common = slice_of
-        self._schema = schema
-        self._compression = compression
+        self._form = form
         self._open: dict[int, ParquetFile] = {}
         self._begins: dict[int, int] = {}
         """Where the next file of a date begins that had one before."""
@@ -50,12 +48,10 @@ class SliceFiles:
             max(self._open.values(), key=lambda file: file.waiting_bytes).flush()
 
     def finish(self) -> list[LakeFile]:
-        """All files, by date and range; they are on disk."""
+        """All files, by date and range; they are durable."""
         for day in list(self._open):
             self._close(day, self._common.stop)
-        for directory in {(self._root / file.path).parent for file in self._closed}:
-            for level in (directory, directory.parent, directory.parent.parent):
-                Files().sync_directory(level)
+        self._store.make_names_durable(file.path for file in self._closed)
         return sorted(self._closed, key=lambda file: (file.date, file.start))
 
     def _file(self, day: int) -> ParquetFile:
@@ -67,7 +63,7 @@ class SliceFiles:
                 self._close(oldest, self._open[oldest].file.last_offset + 1)
             start = self._begins.get(day, self._common.start)
             common = self._common._replace(date=date_of(day), start=start)
-            found = ParquetFile(self._root, common, self._schema, self._compression)
+            found = ParquetFile(self._store, common, self._form)
         self._open[day] = found
         return found
 

@@ -24,8 +24,8 @@ class Slice(NamedTuple):
     topic_id: int = 0
     size_bytes: int = 0
     """An estimate."""
-    aborted: tuple[tuple[int, int], ...] = ()
-    """Direct reads: (producer id, first offset) of aborted transactions that reach into the slice."""
+    aborted: tuple[tuple[int, int, int], ...] = ()
+    """Direct reads: (producer id, first offset, offset of the marker) of aborted transactions that reach into it."""
     log: str = ""
     """Direct reads: the log's name in the data directory."""
 

@@ -13,8 +13,9 @@ from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import InvalidRequest, OffsetOutOfRange, TransactionConflict
 from quiver_spark.jobs import archive
 from quiver_spark.jobs.progress import Summary
+from quiver_spark.lake.opening import open_lake
 from quiver_spark.lake.reading import lake_frame
-from quiver_spark.lake.table import Lake, open_lake
+from quiver_spark.lake.table import Lake
 from spark.lake_rows import lake_files, lake_rows, parquet_paths
 from spark.topic_rows import (
     begin_transaction,
@@ -154,7 +155,7 @@ def test_small_files_are_joined(run: Archive, spark_broker: BrokerProcess, lake:
     assert lake_rows(lake) == sdk_rows(spark_broker, topic)
     ends = [max(row.offset for row in sdk_rows(spark_broker, topic) if row.partition == n) + 1 for n in (0, 1)]
     assert [(file.partition, file.start, file.stop) for file in lake_files(lake)] == [(n, 0, ends[n]) for n in (0, 1)]
-    assert DeltaTable(str(lake)).history(1)[0]["quiver"]["job"] == "small files"
+    assert DeltaTable(str(lake)).history(1)[0]["quiver"]["job"] == "optimize"
     publish(spark_broker, topic, 5)
     assert run(topic).rows == 5
 

@@ -12,11 +12,15 @@ from blackbox.processes.broker_process import BrokerProcess
 from quiver.model.errors import CorruptData, InvalidRequest
 from quiver_spark.jobs import archive, audit, replay
 from quiver_spark.jobs.arguments import batch_read_options
-from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.files import PARTITION_COLUMNS, LakeFile
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.parquet_file import FileForm
 from quiver_spark.lake.reading import lake_frame
-from quiver_spark.lake.schema import FRAME_SCHEMA, OLDEST_SCHEMA, PARTITION_COLUMNS
+from quiver_spark.lake.schema import FRAME_SCHEMA, OLDEST_SCHEMA
 from quiver_spark.lake.slice_files import SliceFiles
-from quiver_spark.lake.table import Advance, open_lake
+from quiver_spark.lake.storage.place import lake_place
+from quiver_spark.lake.storage.store import open_store
+from quiver_spark.lake.table import Advance
 from quiver_spark.source.catalogue import plan
 from quiver_spark.source.frames import read_slice
 from spark.lake_rows import lake_files, lake_rows
@@ -125,7 +129,7 @@ def _archive_without_ids(broker: BrokerProcess, lake: Path, topic: str) -> None:
     options = batch_read_options({"topic": topic, "bootstrap": broker.address})
     for slice_ in plan(options, cores=1):
         common = LakeFile(topic, "", slice_.partition, slice_.start, slice_.stop, "old")
-        with SliceFiles(lake, common, FRAME_SCHEMA, "zstd") as files:
+        with SliceFiles(open_store(lake_place(lake)), common, FileForm(FRAME_SCHEMA)) as files:
             for batch in read_slice(slice_, options, FRAME_SCHEMA.names):
                 files.add(batch)
             step = Advance(topic, slice_.topic_id, slice_.partition, None, slice_.stop)

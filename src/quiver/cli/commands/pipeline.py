@@ -15,6 +15,8 @@ class _Jobs(LazyGroup):
         "archive": Subcommand("quiver_spark.jobs.archive.command", "Archive topics into a lake of Parquet files."),
         "replay": Subcommand("quiver_spark.jobs.replay.command", "Write a lake or a topic into a topic again."),
         "compact": Subcommand("quiver_spark.jobs.compact.command", "Write the last message of each key elsewhere."),
+        "optimize": Subcommand("quiver_spark.jobs.optimize.command", "Join, sort or type the files of a lake."),
+        "vacuum": Subcommand("quiver_spark.jobs.vacuum.command", "Remove files of a lake that do not count."),
         "audit": Subcommand("quiver_spark.jobs.audit.command", "Check stored frames, and the archive against them."),
         "latency": Subcommand(
             "quiver_spark.jobs.latency.command", "Report how long messages wait for delivery and ack."

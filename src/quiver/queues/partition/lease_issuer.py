@@ -105,7 +105,7 @@ class LeaseIssuer:
         if taken:
             self._deadlines.setdefault(terms.lease, terms.deadline_ms)
             # At once: the positions in an event cover all that was taken, so events must come in the order of takes.
-            group.state.lease_taken(terms.lease)
+            group.state.lease_taken()
             self._journal.put(group)
         return taken
 

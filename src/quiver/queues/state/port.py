@@ -150,8 +150,8 @@ class GroupState(Protocol):
         """
         ...
 
-    def lease_taken(self, lease: int) -> None:
-        """Adds the event for what was taken since the last call. More may be added to the lease afterwards."""
+    def lease_taken(self) -> None:
+        """Adds the events for what was taken since the last call. More may be added to a lease afterwards."""
         ...
 
     def ack(self, lease: int, runs: Sequence[Run]) -> Settlement: ...

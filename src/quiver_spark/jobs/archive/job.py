@@ -4,8 +4,9 @@ A run continues at the positions in the table. It commits the files of a round t
 run that is killed or repeated neither duplicates nor misses a message.
 """
 
+import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,10 +19,13 @@ from quiver_spark.jobs.file_tasks import cores, on_workers
 from quiver_spark.jobs.progress import Bar, Summary, progress_bar
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.json_columns import JsonColumns
-from quiver_spark.lake.parquet_file import COMPRESSIONS, DEFAULT_COMPRESSION
-from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
+from quiver_spark.lake.opening import LakeSettings, open_lake
+from quiver_spark.lake.parquet_file import COMPRESSIONS, DEFAULT_COMPRESSION, FileForm
+from quiver_spark.lake.schema import FRAME_SCHEMA, with_topic_id
 from quiver_spark.lake.slice_files import SliceFiles
-from quiver_spark.lake.table import Lake, lake_root, open_lake
+from quiver_spark.lake.storage.place import LakePlace, lake_place
+from quiver_spark.lake.storage.store import open_store
+from quiver_spark.lake.table import Lake
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.catalogue import chosen_extents, open_catalogue
 from quiver_spark.source.frames import read_slice
@@ -37,20 +41,20 @@ _ATTEMPT_BYTES = 6
 class ArchiveTask(NamedTuple):
     """What the workers need; sent to them as it is."""
 
-    root: str
+    place: LakePlace
+    layout: str
+    form: FileForm
     options: ReadOptions
-    compression: str
     typed: JsonColumns | None
 
     def write(self, slices: Sequence[Slice]) -> Iterator[LakeFile]:
         """Writes slices one after the other; every attempt has files of its own."""
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
-        schema = self.typed.extended(STORED_SCHEMA) if self.typed else STORED_SCHEMA
+        store = open_store(self.place)
         for slice_ in slices:
-            common = LakeFile(
-                slice_.topic, "", slice_.partition, slice_.start, slice_.stop, attempt, topic_id=slice_.topic_id
-            )
-            with SliceFiles(Path(self.root), common, schema, self.compression) as files:
+            place = (slice_.topic, "", slice_.partition, slice_.start, slice_.stop)
+            common = LakeFile(*place, attempt, topic_id=slice_.topic_id, layout=self.layout)
+            with SliceFiles(store, common, self.form) as files:
                 for frames in read_slice(slice_, self.options, FRAME_SCHEMA.names):
                     batch = with_topic_id(frames, slice_.topic_id)
                     files.add(self.typed.extend_batch(batch) if self.typed else batch)
@@ -62,29 +66,32 @@ def run(
     source: ReadOptions | Mapping[str, object],
     lake: str | Path,
     *,
+    settings: LakeSettings | None = None,
     schema: str | None = None,
     infer_schema: bool = False,
     compression: str = DEFAULT_COMPRESSION,
     compact_small_files: bool = False,
     commit_bytes: int = COMMIT_BYTES,
     show_progress: bool | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Summary:
     """Archives topics, each partition from its position in the lake.
 
     `source` has the options of a batch read, by their names: `{"topic": "orders", "bootstrap": "host:7481"}`; its
     `start` is for partitions of which the lake has nothing. `schema` (Spark's DDL or JSON) or `infer_schema` gives
-    fields of JSON values columns of their own. Raises TransactionConflict if another run committed first: nothing is
-    duplicated then, and nothing is missing after a repeat.
+    fields of JSON values columns of their own. `settings` are for a lake that is created. A run for which `stop`
+    returns true ends after the commit that it is at. Raises TransactionConflict if another run committed first:
+    nothing is duplicated then, and nothing is missing after a repeat.
     """
     if compression not in COMPRESSIONS:
         raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSIONS)}")
     check_schema_choice(schema, infer=infer_schema)
     options = batch_read_options(source)
-    lake_root(lake)
+    place = lake_place(lake)
     catalogue = open_catalogue(options)
     try:
         chosen_extents(catalogue, options)
-        table = open_lake(lake, create=True)
+        table = open_lake(place, create=True, settings=settings)
         left = remaining(table, catalogue, options)
         spark, watch = started(spark), Stopwatch()
         typed = columns_of_values(
@@ -93,15 +100,17 @@ def run(
         table.add_topic_ids()
         if typed is not None:
             table.add_columns(typed.columns)
-        task = ArchiveTask(str(table.root), options, compression, typed)
+        form = FileForm(table.file_schema(typed.columns if typed else None), compression)
+        task = ArchiveTask(table.place, table.layout, form, options, typed)
         planned = rounds(left, catalogue, cores=cores(spark), commit_bytes=commit_bytes)
         with progress_bar("archive", sum(slice_.offsets for _, slice_ in left), wanted=show_progress) as bar:
-            files = [file for each in planned for file in _archive(spark, table, each, task, bar)]
+            wanted = itertools.takewhile(lambda _: not stop(), planned)
+            files = [file for each in wanted for file in _archive(spark, table, each, task, bar)]
     finally:
         catalogue.close()
     details: dict[str, Any] = {"topics": sorted({step.topic for step, _ in left}), "version": table.version}
     if compact_small_files:
-        from quiver_spark.jobs.archive.small_files import join_small_files
+        from quiver_spark.jobs.optimize.job import join_small_files
 
         joined = join_small_files(spark, table, compression=compression, show_progress=show_progress)
         details |= {"files_joined": joined, "version": table.version}

@@ -24,10 +24,13 @@ from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.replay.source import TopicSource
 from quiver_spark.jobs.replay.transforms import messages, ordered
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.lake.parquet_file import DEFAULT_COMPRESSION
-from quiver_spark.lake.schema import FRAME_SCHEMA, STORED_SCHEMA, with_topic_id
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.parquet_file import FileForm
+from quiver_spark.lake.schema import FRAME_SCHEMA, with_topic_id
 from quiver_spark.lake.slice_files import SliceFiles
-from quiver_spark.lake.table import Lake, open_lake
+from quiver_spark.lake.storage.place import LakePlace
+from quiver_spark.lake.storage.store import open_store
+from quiver_spark.lake.table import Lake
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.options import ReadOptions
@@ -113,7 +116,8 @@ def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range
     lake.add_topic_ids()
     topic_id = ranges[0].topic_id if ranges else None
     spans = {each.partition: (each.start, each.stop) for each in ranges}
-    task = LastValues(str(lake.root), topic, topic_id, spans)
+    common = LakeFile(topic, "", 0, 0, 0, "", topic_id=topic_id, layout=lake.layout)
+    task = LastValues(lake.place, FileForm(lake.file_schema()), common, spans)
     answers = ordered(rows).mapInArrow(task.write, FILE_COLUMNS).collect()
     files = [LakeFile(**row.asDict()) for row in answers]
     count = sum(file.rows for file in files)
@@ -125,9 +129,10 @@ def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range
 class LastValues(NamedTuple):
     """What the workers need; sent to them as it is."""
 
-    root: str
-    topic: str
-    topic_id: int | None
+    place: LakePlace
+    form: FileForm
+    common: LakeFile
+    """What all files have in common."""
     ranges: dict[int, tuple[int, int]]
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -135,11 +140,11 @@ class LastValues(NamedTuple):
         attempt = SystemRandomness().token(_ATTEMPT_BYTES).hex()
         runs = (each for batch in batches for each in by_partition(batch))
         for partition, group in groupby(runs, key=lambda each: each[0]):
-            place = (self.topic, "", partition, *self.ranges[partition])
-            common = LakeFile(*place, attempt, topic_id=self.topic_id)
-            with SliceFiles(Path(self.root), common, STORED_SCHEMA, DEFAULT_COMPRESSION) as files:
+            start, stop = self.ranges[partition]
+            common = self.common._replace(partition=partition, start=start, stop=stop, attempt=attempt)
+            with SliceFiles(open_store(self.place), common, self.form) as files:
                 for _, rows in group:
-                    files.add(with_topic_id(_stored(rows), self.topic_id))
+                    files.add(with_topic_id(_stored(rows), self.common.topic_id))
                 yield answer_batch(files.finish())
 
 

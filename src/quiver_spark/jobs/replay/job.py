@@ -21,7 +21,8 @@ from quiver_spark.jobs.replay.plan import batch_rows, batches
 from quiver_spark.jobs.replay.source import LakeSource, ReplaySource, TopicSource
 from quiver_spark.jobs.replay.transforms import messages, ordered
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
-from quiver_spark.lake.table import open_lake
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.storage.place import lake_place
 from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
@@ -172,7 +173,10 @@ def _records(run_id: str | None, state: str | Path | None, lake: str | Path | No
         return None
     if state is not None:
         return RunRecords(Path(state))
-    return RunRecords(default_directory() if lake is None else open_lake(lake).root / "_quiver" / "runs")
+    if lake is None:
+        return RunRecords(default_directory())
+    place = lake_place(lake)
+    return RunRecords(place._replace(uri=f"{place.uri}/_quiver/runs"))
 
 
 def _asked(

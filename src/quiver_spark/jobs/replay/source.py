@@ -110,11 +110,11 @@ class LakeSource:
         for topic in self.options.topics:
             if topic not in known:
                 there = ", ".join(sorted(known)) or "none"
-                raise InvalidRequest(problem=f"the lake in {self.lake.root} has no topic {topic!r}; it has {there}")
+                raise InvalidRequest(problem=f"the lake in {self.lake.place} has no topic {topic!r}; it has {there}")
         if self.topic_id is not None:
             ids = sorted({file.topic_id or 0 for file in files if file.topic in self.options.topics})
             if self.topic_id not in ids:
-                problem = f"the lake in {self.lake.root} has nothing of a topic with id {self.topic_id}"
+                problem = f"the lake in {self.lake.place} has nothing of a topic with id {self.topic_id}"
                 raise InvalidRequest(problem=f"{problem}; it has the ids {', '.join(map(str, ids))} (0: not known)")
             files = [file for file in files if (file.topic_id or 0) == self.topic_id]
         return lake_ranges(files, self.options, self.partitions)

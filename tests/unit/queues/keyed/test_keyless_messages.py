@@ -11,11 +11,11 @@ def test_the_rest_of_an_expired_run_can_be_had_while_its_first_message_is_held()
     state = LaneState(1, 0)
     state.feed(NORMAL, [StoredRun(0, 4, NORMAL, [None] * 4)], 4)
     assert state.take(NORMAL, 4, LeaseTerms(1, "a", 10), 0)
-    state.lease_taken(1)
+    state.lease_taken()
     assert state.expire(20, QueueSettings()) == []
     for offset, lease in ((0, 2), (1, 3)):
         [taken] = state.take(NORMAL, 1, LeaseTerms(lease, "b", 100), 20)
-        state.lease_taken(lease)
+        state.lease_taken()
         assert (taken.start, taken.end, taken.attempt) == (offset, offset + 1, 2)
     assert state.available(20)[NORMAL] == 2
     assert state.ack(1, [(2, 3)]).refused == [], "until somebody else has it, its old lease can settle it"

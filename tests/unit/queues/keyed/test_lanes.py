@@ -33,7 +33,7 @@ class Lanes:
     def take_attempts(self, count: int = 100, level: int = 2, now_ms: int = NOW_MS) -> list[tuple[int, int]]:
         self.lease += 1
         taken = self.state.take(level, count, LeaseTerms(self.lease, "ann", now_ms + 30_000), now_ms)
-        self.state.lease_taken(self.lease)
+        self.state.lease_taken()
         return [(offset, run.attempt) for run in taken for offset in range(run.start, run.end)]
 
     def ack(self, *offsets: int, lease: int | None = None) -> dict[int, str]:
@@ -105,7 +105,7 @@ def test_neighbours_are_leased_as_one_run_whatever_their_keys() -> None:
     lanes = Lanes(b"a", b"b", b"a", None, b"c")
     [run] = lanes.state.take(2, 10, LeaseTerms(1, "ann", NOW_MS + 1), NOW_MS)
     assert (run.start, run.end, run.attempt, run.first_delivered_ms, run.last_error) == (0, 5, 1, NOW_MS, "")
-    lanes.state.lease_taken(1)
+    lanes.state.lease_taken()
     [event] = lanes.state.events
     assert isinstance(event, Leased)
     assert [(each.start, each.key) for each in event.runs] == [(0, b"a"), (2, b"a"), (1, b"b"), (3, None), (4, b"c")]
@@ -280,7 +280,7 @@ def test_two_leases_that_are_filled_at_once_are_written_together() -> None:
     lanes = Lanes(b"a", b"b", b"c")
     for lease in (1, 2):
         lanes.state.take(2, 1, LeaseTerms(lease, "ann", NOW_MS + 1), NOW_MS)
-    lanes.state.lease_taken(2)
+    lanes.state.lease_taken()
     assert [(event.lease, event.positions) for event in lanes.state.events] == [(1, [2]), (2, [2])]  # type: ignore[attr-defined]
 
 

@@ -41,7 +41,7 @@ def feed(state: LaneState, keys: list[bytes | None]) -> None:
 def take(state: LaneState, count: int, lease: int) -> int:
     deadline_ms = NOW_MS + 30_000
     taken = state.take(2, count, LeaseTerms(lease, "ann", deadline_ms), NOW_MS)
-    state.lease_taken(lease)
+    state.lease_taken()
     state.events.clear()
     return sum(run.end - run.start for run in taken)
 

@@ -93,7 +93,7 @@ class Lanes(RuleBasedStateMachine):
         self.last_lease += 1
         deadline_ms = self.now_ms + visibility_ms
         taken = self.state.take(level, count, LeaseTerms(self.last_lease, consumer, deadline_ms), self.now_ms)
-        self.state.lease_taken(self.last_lease)
+        self.state.lease_taken()
         self.record()
         found = [
             (offset, run.attempt, run.first_delivered_ms, run.last_error)

@@ -111,9 +111,9 @@ class Machine:
             ]
             assert taken == self.model.take(ready_queue, count, **how)
             if self.chance.random() < 0.5:
-                self.state.lease_taken(self.lease)
+                self.state.lease_taken()
                 self.write()
-        self.state.lease_taken(self.lease)
+        self.state.lease_taken()
         self.write()
 
     do_take_again = do_take

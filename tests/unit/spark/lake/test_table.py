@@ -1,20 +1,25 @@
-"""The Delta table of a lake: positions and files in one commit, and what happens when two commit at once."""
+"""The table of a lake in each format: positions and files in one commit, and two commits at once."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from quiver.model.errors import InvalidRequest, TransactionConflict
-from quiver_spark.lake.files import LakeFile
-from quiver_spark.lake.schema import OLDEST_SCHEMA, PARTITION_COLUMNS
-from quiver_spark.lake.table import Advance, Lake, open_lake
+from quiver.model.errors import InvalidRequest, QuiverError, TransactionConflict
+from quiver_spark.lake.files import PARTITION_COLUMNS, LakeFile
+from quiver_spark.lake.opening import lake_settings, open_lake
+from quiver_spark.lake.schema import OLDEST_SCHEMA
+from quiver_spark.lake.storage.place import lake_place
+from quiver_spark.lake.table import Advance, Lake
+from quiver_spark.lake.tables.iceberg_catalog import iceberg_catalog
+from quiver_spark.lake.tables.table_format import Change, CommitConflict
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    open_lake(tmp_path, create=True)
+@pytest.fixture(params=["delta", "iceberg"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    open_lake(tmp_path, create=True, settings=lake_settings(request.param))
     return tmp_path
 
 
@@ -40,7 +45,12 @@ def test_files_and_positions_come_together(root: Path) -> None:
     again = open_lake(root)
     assert again.files() == [first]
     assert (again.position("t", 3, 0), again.position("t", 4, 0), again.topic_id("t")) == (100, None, 3)
-    assert DeltaTable(str(root)).history(1)[0]["quiver"] == {"rows": 100}
+
+
+def test_delta_says_what_a_commit_was(tmp_path: Path) -> None:
+    lake = open_lake(tmp_path, create=True)
+    lake.commit([written(tmp_path, 0, 100)], step(None, 100), {"rows": 100})
+    assert DeltaTable(str(tmp_path)).history(1)[0]["quiver"] == {"rows": 100}
 
 
 def test_a_lake_of_an_earlier_version_gets_the_ids_of_topics(tmp_path: Path) -> None:
@@ -59,8 +69,8 @@ def test_a_lake_of_an_earlier_version_gets_the_ids_of_topics(tmp_path: Path) -> 
     assert "topic_id" in again.schema().names
 
 
-def test_positions_outlast_checkpoints(root: Path) -> None:
-    lake = open_lake(root)
+def test_positions_outlast_checkpoints(tmp_path: Path) -> None:
+    root, lake = tmp_path, open_lake(tmp_path, create=True)
     lake.commit([], [Advance("u", 9, 1, None, 7)], {})
     lake.commit([written(root, 0, 100)], step(None, 100), {})
     DeltaTable(str(root)).create_checkpoint()
@@ -155,8 +165,66 @@ def test_an_archive_is_no_place_for_last_values(root: Path) -> None:
 def test_directories_that_are_no_lakes(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="there is no lake in"):
         open_lake(tmp_path / "none")
-    with pytest.raises(InvalidRequest, match="is no directory"):
-        open_lake("s3://bucket/lake", create=True)
+    for text, says in {"ftp://host/lake": "neither a directory nor in a store", "s3:///x": "names no bucket"}.items():
+        with pytest.raises(InvalidRequest, match=says):
+            open_lake(text, create=True)
     write_deltalake(str(tmp_path / "other"), pa.table({"a": [1]}))
     with pytest.raises(InvalidRequest, match="was not made by quiver"):
         open_lake(f"file://{tmp_path}/other")
+
+
+def test_a_commit_whose_response_was_lost_counts_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store did the work, and the repeated request met its own commit: the files must not be removed."""
+    lake = open_lake(root)
+    write = type(lake._table).write
+
+    def lose_the_response(self: Any, change: Change) -> None:
+        write(self, change)
+        raise CommitConflict("it is there already")
+
+    def time_out(self: Any, change: Change) -> None:
+        write(self, change)
+        raise QuiverError("no response")
+
+    for number, way in enumerate((lose_the_response, time_out)):
+        monkeypatch.setattr(type(lake._table), "write", way)
+        start = number * 100
+        lake.commit([written(root, start, start + 100)], step(start or None, start + 100), {})
+    lake.replace(lake.files(), [joined := written(root, 0, 200, "joined")], {})
+    assert open_lake(root).files() == [joined]
+    assert (root / joined.path).exists()
+
+
+def test_other_partition_columns(tmp_path: Path) -> None:
+    for format, columns in (("delta", "date,partition"), ("iceberg", "partition"), ("delta", "topic")):
+        place = tmp_path / f"{format}-{columns}"
+        asked = lake_settings(format, columns)
+        lake = open_lake(place, create=True, settings=asked)
+        file = written(place, 0, 5)._replace(layout=lake.layout, topic="a.b-2026", topic_id=3)
+        (place / file.path).parent.mkdir(parents=True, exist_ok=True)
+        (place / file.path).write_bytes(b"12345")
+        lake.commit([file], step(None, 5), {})
+        assert open_lake(place).files() == [file]
+        assert ("topic" in lake.file_schema().names) == (format == "iceberg" or "topic" not in columns)
+        with pytest.raises(InvalidRequest, match="is partitioned by"):
+            open_lake(place, settings=lake_settings(partition_by="topic,date"))
+        with pytest.raises(InvalidRequest, match=f"has the format {format}"):
+            open_lake(place, settings=lake_settings("iceberg" if format == "delta" else "delta"))
+    for wrong in ("offset", "date,date", ""):
+        with pytest.raises(InvalidRequest, match="name some of topic, date, partition"):
+            lake_settings(partition_by=wrong)
+
+
+def test_iceberg_needs_a_catalog_in_an_object_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    with pytest.raises(InvalidRequest, match="needs a catalog"):
+        iceberg_catalog(lake_place("s3://bucket/lake"), None)
+    with pytest.raises(InvalidRequest, match="PYICEBERG_CATALOG__PROD__URI"):
+        iceberg_catalog(lake_place("s3://bucket/lake"), "prod")
+
+
+def test_settings_stay_out_of_sight() -> None:
+    place = lake_place("s3a://bucket/lake/", {"AWS_SECRET_ACCESS_KEY": "hidden", "HOME": "/root"})
+    assert (str(place), place.setting("AWS_SECRET_ACCESS_KEY")) == ("s3://bucket/lake", "hidden")
+    assert "hidden" not in f"{place!r} {place}"
+    assert place.setting("HOME") is None

@@ -13,7 +13,8 @@ import pytest
 from quiver.cli.main import run
 from quiver.model.errors import ConnectionLost, InvalidRequest
 from quiver_spark.lake.files import LakeFile
-from quiver_spark.lake.table import Advance, open_lake
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.table import Advance
 from quiver_spark.runtime.cluster import address_towards, is_local
 from quiver_spark.runtime.failures import error_in
 from quiver_spark.runtime.shipping import write_package

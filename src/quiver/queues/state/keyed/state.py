@@ -97,7 +97,7 @@ class LaneState:
             self._unwritten[terms.lease] = held
         return taken
 
-    def lease_taken(self, lease: int) -> None:
+    def lease_taken(self) -> None:
         """Adds an event for everything that was taken and is in no event yet: the position is beyond all of it."""
         unwritten, self._unwritten = self._unwritten, {}
         position = self._floor()

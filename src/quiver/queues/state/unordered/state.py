@@ -148,7 +148,7 @@ class UnorderedState:
             LeasedRun(entry.start, entry.end, entry.level, entry.attempts, entry.first_delivered_ms, previous)
         )
 
-    def lease_taken(self, lease: int) -> None:
+    def lease_taken(self) -> None:
         """Adds an event for everything that was taken and is in no event yet: positions are beyond all of it."""
         unwritten, self._unwritten = self._unwritten, {}
         positions = self._taken_positions()

@@ -1,7 +1,6 @@
 """Compares the messages of the log with those in a file of the lake, column by column."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,8 @@ from quiver_spark.jobs.audit.lake.checks import ArchivedPartition, Span, offset_
 from quiver_spark.jobs.audit.lake.counts import after_error
 from quiver_spark.lake.files import LakeFile, date_of
 from quiver_spark.lake.slice_files import by_day
+from quiver_spark.lake.storage.place import LakePlace
+from quiver_spark.lake.storage.store import open_store
 from quiver_spark.source.frames import read_slice
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
@@ -31,7 +32,7 @@ class CompareTask(NamedTuple):
 
     archived: ArchivedPartition
     file: LakeFile
-    root: str
+    place: LakePlace
     slice: Slice
     options: ReadOptions
     limit: int
@@ -53,9 +54,8 @@ class CompareTask(NamedTuple):
 
     def _differences(self, log: Iterator[pa.RecordBatch], unknown: list[Span]) -> Iterator[Finding]:
         waiting: list[pa.RecordBatch] = []
-        with pq.ParquetFile(Path(self.root) / self.file.path) as file:
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(_COLUMNS)):
-                rows = pa.Table.from_batches([batch]).select(_COLUMNS)
+        with pq.ParquetFile(open_store(self.place).source(self.file.path)) as file:
+            for rows in _by_offset(file):
                 last = rows.column("offset")[-1].as_py()
                 stored, waiting = _up_to(log, waiting, last)
                 yield from self._compared(stored, rows, unknown)
@@ -92,6 +92,18 @@ class CompareTask(NamedTuple):
 
     def _of(self, kind: Kind, offsets: _Integers, sentence: str) -> Iterator[Finding]:
         return offset_findings(self.archived, kind, offsets.tolist(), sentence, self.file)
+
+
+def _by_offset(file: pq.ParquetFile) -> Iterator[pa.Table]:
+    """The rows in order of offset. A file with another order is read as a whole."""
+    groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
+    order = groups[0].sorting_columns if groups else ()
+    if order and file.schema.names[order[0].column_index] != "offset":
+        rows = file.read(columns=list(_COLUMNS)).select(_COLUMNS).sort_by("offset")
+        yield from (pa.Table.from_batches([batch]) for batch in rows.to_batches(_BATCH_ROWS))
+        return
+    for batch in file.iter_batches(_BATCH_ROWS, columns=list(_COLUMNS)):
+        yield pa.Table.from_batches([batch]).select(_COLUMNS)
 
 
 def _differs(one: pa.ChunkedArray, other: pa.ChunkedArray) -> npt.NDArray[np.bool_]:

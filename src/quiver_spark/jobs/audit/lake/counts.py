@@ -1,7 +1,6 @@
 """How many messages the log has, by date and interval of offsets, and what is in the files of a lake."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -19,6 +18,8 @@ from quiver.records.thin import offset_deltas
 from quiver_spark.jobs.audit.lake.checks import FileReport, Span
 from quiver_spark.jobs.audit.log.fetched_slice import goes_on_at
 from quiver_spark.lake.files import LakeFile
+from quiver_spark.lake.storage.place import LakePlace
+from quiver_spark.lake.storage.store import Store, open_store
 from quiver_spark.source.frames import opened, stored_frames
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
@@ -127,18 +128,19 @@ def after_error(error: QuiverError, slice_: Slice, offset: int) -> int:
 class FileTask(NamedTuple):
     """Reads files of a lake, and counts their rows within some offsets."""
 
-    root: str
+    place: LakePlace
     files: tuple[tuple[LakeFile, Span], ...]
 
     def answer(self) -> LakeAnswer:
-        return LakeAnswer(files=[file_report(Path(self.root), file, span) for file, span in self.files])
+        store = open_store(self.place)
+        return LakeAnswer(files=[file_report(store, file, span) for file, span in self.files])
 
 
-def file_report(root: Path, file: LakeFile, compared: Span) -> FileReport:
+def file_report(store: Store, file: LakeFile, compared: Span) -> FileReport:
     """Only the footer is read, unless some of the rows are compared and some are not."""
     start, stop = compared
     try:
-        with pq.ParquetFile(root / file.path) as found:
+        with pq.ParquetFile(store.source(file.path)) as found:
             rows = found.metadata.num_rows
             if start <= file.first_offset and file.last_offset < stop:
                 return FileReport(file.path, rows, rows)

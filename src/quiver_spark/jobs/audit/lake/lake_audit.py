@@ -90,7 +90,7 @@ class LakeAudit:
     def plan(self) -> LakePlan:
         spans = [(file, each.compared(file)) for each in self._archived for file in (*each.earlier, *each.files)]
         tasks: list[CountTask | FileTask] = [
-            FileTask(str(self._lake.root), tuple(spans[place : place + _FILES_A_TASK]))
+            FileTask(self._lake.place, tuple(spans[place : place + _FILES_A_TASK]))
             for place in range(0, len(spans), _FILES_A_TASK)
         ]
         for each in self._archived:
@@ -155,7 +155,7 @@ class LakeAudit:
             CompareTask(
                 each._replace(files=(), earlier=()),
                 file,
-                str(self._lake.root),
+                self._lake.place,
                 self._completed(each, file),
                 self._options,
                 limit,

@@ -14,18 +14,28 @@ from quiver.model.errors import CorruptData, InvalidRequest, OffsetOutOfRange
 from quiver.model.position import Position
 from quiver.records.columns import MAX_TIMESTAMP_MS
 from quiver_spark.jobs.archive.plan import remaining, rounds
-from quiver_spark.jobs.archive.small_files import JoinTask, bins
 from quiver_spark.jobs.arguments import batch_read_options
+from quiver_spark.jobs.optimize.bins import bins
+from quiver_spark.jobs.optimize.rewrite import RewriteTask
 from quiver_spark.lake import slice_files
 from quiver_spark.lake.files import LakeFile, date_of, file_of
-from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.parquet_file import FileForm
+from quiver_spark.lake.schema import STORED_SCHEMA
 from quiver_spark.lake.slice_files import SliceFiles, by_day
-from quiver_spark.lake.table import Advance, Lake, open_lake
+from quiver_spark.lake.storage.place import lake_place
+from quiver_spark.lake.storage.store import Store, open_store
+from quiver_spark.lake.table import Advance, Lake
 from quiver_spark.source.catalogue import TopicExtent
 from quiver_spark.source.slices import Slice
 
 DAY_MS = 86_400_000
 MIB = 2**20
+FORM = FileForm(STORED_SCHEMA, "none")
+
+
+def store(root: Path) -> Store:
+    return open_store(lake_place(root))
 
 
 def rows(offsets: Sequence[int], days: Sequence[int], partition: int = 0) -> pa.RecordBatch:
@@ -85,7 +95,7 @@ def test_every_row_is_in_one_file_of_its_date(
     common = LakeFile("t", "", 0, 0, len(days) + 5, "x")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(slice_files, "OPEN_FILES", 2)
-        with SliceFiles(root, common, STORED_SCHEMA, "none") as files:
+        with SliceFiles(store(root), common, FORM) as files:
             for start in range(0, len(days), batch_rows):
                 part = days[start : start + batch_rows]
                 files.add(rows(range(start, start + len(part)), part))
@@ -106,7 +116,7 @@ def test_every_row_is_in_one_file_of_its_date(
 
 
 def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
-    with SliceFiles(tmp_path, lake_file(0, 10), STORED_SCHEMA, "none") as files:
+    with SliceFiles(store(tmp_path), lake_file(0, 10), FORM) as files:
         files.add(rows([1, 2], [3, 3]))
         assert [path for path in tmp_path.rglob("*") if path.is_file()]
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -130,10 +140,11 @@ def test_files_of_other_dates_and_partitions_stay_apart() -> None:
 def test_a_joined_file_has_the_rows_and_the_whole_range(tmp_path: Path) -> None:
     written = []
     for start in (0, 10):
-        with SliceFiles(tmp_path, LakeFile("t", "", 0, start, start + 7, "x"), STORED_SCHEMA, "none") as files:
+        with SliceFiles(store(tmp_path), LakeFile("t", "", 0, start, start + 7, "x"), FORM) as files:
             files.add(rows([start + 1, start + 3], [5, 5]))
             written += files.finish()
-    (joined,) = JoinTask(str(tmp_path), "none", LAKE_SCHEMA).write(written)
+    joined = RewriteTask(lake_place(tmp_path), FORM).write(written).new
+    assert joined is not None
     assert (joined.start, joined.stop, joined.rows) == (0, 17, 4)
     assert read_back(tmp_path, joined) == [1, 3, 11, 13]
     table = pq.read_table(tmp_path / joined.path, partitioning=None)
@@ -251,7 +262,7 @@ def test_times_of_a_file_are_in_its_statistics(tmp_path: Path) -> None:
     moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
     day = (moment.date() - datetime(1970, 1, 1, tzinfo=UTC).date()).days
     lake = open_lake(tmp_path, create=True)
-    with SliceFiles(tmp_path, LakeFile("t", "", 0, 0, 9, "x"), STORED_SCHEMA, "zstd") as files:
+    with SliceFiles(store(tmp_path), LakeFile("t", "", 0, 0, 9, "x"), FORM) as files:
         files.add(rows([0, 8], [day, day]))
         written = files.finish()
     lake.commit(written, [Advance("t", 3, 0, None, 9)], {})

@@ -31,6 +31,10 @@ from quiver_spark.jobs.audit.lake.counts import CountTask, MessageCounts, file_r
 from quiver_spark.jobs.audit.lake.lake_audit import _is_of
 from quiver_spark.jobs.audit.topics import AuditedTopic
 from quiver_spark.lake.files import LakeFile, date_of
+from quiver_spark.lake.parquet_file import FileForm
+from quiver_spark.lake.schema import STORED_SCHEMA
+from quiver_spark.lake.storage.place import lake_place
+from quiver_spark.lake.storage.store import open_store
 from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
@@ -39,6 +43,7 @@ from unit.log.logs import append, close, open_log, segment_files
 
 DAY_MS = 86_400_000
 DAY = 20_000
+FORM = FileForm(STORED_SCHEMA, "none")
 FIRST, SECOND = date_of(DAY), date_of(DAY + 1)
 
 
@@ -91,7 +96,7 @@ class Pair:
         close(log)
         self.directory = log.files.directory
         self.slice = Slice("t", 0, 0, 80, 1, 10_000, log="t")
-        write = ArchiveTask(str(self.lake), self.options, "none", None).write
+        write = ArchiveTask(lake_place(self.lake), "topic,date", FORM, self.options, None).write
         self.files = tuple(write([self.slice._replace(stop=33), self.slice._replace(start=33)]))
         self.archived = ArchivedPartition("t", 0, self.files, 80, 80, 0, 80, is_compacted=False)
 
@@ -105,7 +110,10 @@ class Pair:
         slice_ = self.slice._replace(start=archived.low, stop=archived.high)
         answer = CountTask(slice_, tuple(borders), self.options).answer()
         counts = {(begin, date_of(day)): count for begin, day, count in answer.counts}
-        reports = {file.path: file_report(self.lake, file, archived.compared(file)) for file in self.files}
+        reports = {
+            file.path: file_report(open_store(lake_place(self.lake)), file, archived.compared(file))
+            for file in self.files
+        }
         return [
             *check_ranges(archived),
             *check_position(archived),
@@ -118,7 +126,7 @@ class Pair:
         archived, file = self.archived._replace(**changes), self.files[number]
         start, stop = archived.compared(file)
         slice_ = self.slice._replace(start=start, stop=stop)
-        return CompareTask(archived, file, str(self.lake), slice_, self.options, 100).answer().kept
+        return CompareTask(archived, file, lake_place(self.lake), slice_, self.options, 100).answer().kept
 
     def rewrite(self, number: int, change: Any) -> None:
         table = pq.ParquetFile(self.path(number)).read()

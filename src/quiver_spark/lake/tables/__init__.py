@@ -1,0 +1,1 @@
+"""The formats of the lake's table: Delta and Iceberg."""
