@@ -14,7 +14,7 @@ from quiver_spark.json_values.field_names import check_distinct
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 
 
-def check_fields(fields: pa.Schema) -> pa.Schema:
+def check_decodable(fields: pa.Schema) -> pa.Schema:
     """The fields themselves. Raises InvalidRequest if there is none, or one that JSON cannot give."""
     if not len(fields):
         raise InvalidRequest(problem="the schema has no fields")

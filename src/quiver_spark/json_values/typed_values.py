@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from quiver.model.errors import InvalidRequest
 from quiver_spark.json_values.decoding import decoded
-from quiver_spark.json_values.row_decoder import check_fields
+from quiver_spark.json_values.row_decoder import check_decodable
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -52,7 +52,7 @@ def typed_values(schema: "StructType", needed: Sequence[str]) -> TypedValues | N
         if CORRUPT in schema.names:
             raise InvalidRequest(problem=f"the column {CORRUPT} goes with a struct: ask for 'value STRUCT<...>' too")
         return None
-    fields = check_fields(pa.schema(list(to_arrow_schema(schema, timezone="UTC").field(VALUE).type)))
+    fields = check_decodable(pa.schema(list(to_arrow_schema(schema, timezone="UTC").field(VALUE).type)))
     return TypedValues(fields) if VALUE in needed or CORRUPT in needed else None
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from quiver_spark.json_values.decoding import decoded
-from quiver_spark.json_values.row_decoder import check_fields
+from quiver_spark.json_values.row_decoder import check_decodable
 from quiver_spark.lake.schema import typed_columns
 
 
@@ -36,7 +36,7 @@ def typed(values: pa.Array, fields: pa.Schema) -> list[pa.Array]:
     return list(decoded(values, fields).flatten())
 
 
-def check_columns_of(fields: pa.Schema) -> pa.Schema:
+def check_fields(fields: pa.Schema) -> pa.Schema:
     """The fields themselves. Raises InvalidRequest if there is none, one that JSON cannot give, or two of a name."""
     typed_columns(fields)
-    return check_fields(fields)
+    return check_decodable(fields)

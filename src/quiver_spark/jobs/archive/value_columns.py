@@ -9,7 +9,7 @@ import pyarrow as pa
 from quiver.model.errors import InvalidRequest
 from quiver_spark.json_values.inference import infer_fields
 from quiver_spark.json_values.read_schema import SAMPLE
-from quiver_spark.lake.json_columns import JsonColumns, check_columns_of
+from quiver_spark.lake.json_columns import JsonColumns, check_fields
 from quiver_spark.lake.schema import column_name
 from quiver_spark.lake.table import Lake
 from quiver_spark.source.catalogue import Catalogue
@@ -30,7 +30,7 @@ def columns_of_values(
     """None when values stay raw. What the lake has a column for already gets that column's type."""
     check_schema_choice(schema, infer=infer)
     if schema is not None:
-        return JsonColumns(check_columns_of(read_schema(schema)))
+        return JsonColumns(check_fields(read_schema(schema)))
     if not infer:
         return None
     found = as_in_the_lake(lake.schema(), infer_fields(_sample(catalogue, left, options), column_name))

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from quiver.model.errors import InvalidRequest
 from quiver_spark.jobs.archive.value_columns import as_in_the_lake
 from quiver_spark.json_values.inference import infer_fields as infer_names
-from quiver_spark.lake.json_columns import JsonColumns, typed
-from quiver_spark.lake.json_columns import check_columns_of as check_fields
+from quiver_spark.lake.json_columns import JsonColumns, check_fields, typed
 from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA, column_name, missing_columns, typed_columns
 
 
