@@ -56,6 +56,15 @@ def register_tables(spark: "SparkSession", catalog: str = DEFAULT_CATALOG, **opt
         ) from error
 
 
+def has_catalog(spark: "SparkSession", catalog: str) -> bool:
+    """Whether a session has a catalog of this name. Raises NotSupported where it lets no catalog in."""
+    try:
+        session: Any = spark._jsparkSession
+        return bool(session.sessionState().catalogManager().isCatalogRegistered(catalog))
+    except Exception as error:  # a Spark without these internals may raise anything
+        raise NotSupported(f"this session takes no catalog ({str(error).partition(chr(10))[0]})") from error
+
+
 def _configured(spark: "SparkSession", catalog: str) -> dict[str, str]:
     """Options from the settings of the session: spark.sql.catalog.quiver.bootstrap."""
     prefix = f"{_SETTINGS}{catalog}."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import quiver_spark
 from blackbox.processes.broker_process import BrokerProcess
 from spark.topic_rows import new_topic, publish, sdk_rows
 
@@ -25,6 +26,7 @@ def test_the_readme(spark: "SparkSession", spark_broker: BrokerProcess, capsys: 
     orders, receipts = new_topic(spark_broker, partitions=2), new_topic(spark_broker)
     publish(spark_broker, orders, 30)
     spark.conf.set("spark.sql.catalog.quiver.bootstrap", spark_broker.address)
+    quiver_spark.register_tables(spark)
     here = (
         example.replace("quiver.orders", f"quiver.`{orders}`")
         .replace('"orders"', f'"{orders}"')

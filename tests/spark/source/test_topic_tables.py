@@ -31,6 +31,7 @@ def embedded(spark: SparkSession) -> Iterator[quiver.Client]:
         quiver_spark.register(spark, client)
         yield client
     quiver_spark.register(spark)
+    quiver_spark.register_tables(spark)
 
 
 def test_topics_of_a_broker_in_the_same_process_are_tables(
