@@ -48,7 +48,13 @@ def judge(results: Results, peers: set[str], limits: Mapping[str, Metrics] | Non
     bulk = (_publish(results, peers), _large(results, limits or {}), _keyed(results), _consume(results, peers))
     streams = (*bulk, _latency(results), _operation(results))
     by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _exactly_once(results))
-    spark = (_spark_reads(results), _spark_writes(results), _spark_archive(results))
+    spark = (
+        _spark_reads(results),
+        _spark_orders(results),
+        _spark_kafka(results),
+        _spark_writes(results),
+        _spark_archive(results),
+    )
     return [verdict for area in (*by_area, *spark) for verdict in area]
 
 
@@ -234,8 +240,11 @@ def _spark_reads(results: Results) -> Iterable[Verdict]:
     files, parquet = rate("full scan of segment files"), rate("full scan of Parquet")
     yield at_least("spark: full scan through the broker", 2e6, "rows/s", rate("full scan through the broker"))
     yield at_least("spark: full scan of segment files", 2.5e6, "rows/s", files)
-    yield at_least("spark: full scan of segment files against Parquet", 0.6, "times", files and files.over(parquet))
+    yield at_least("spark: full scan of segment files against Parquet", 0.8, "times", files and files.over(parquet))
+    yield at_least("spark: count through the broker", 2e7, "rows/s", rate("count through the broker"))
     yield at_least("spark: count of one column", 5e6, "rows/s", rate("count of one column through the broker"))
+    ours, theirs = rate("aggregation through the broker"), rate("aggregation of Parquet")
+    yield at_least("spark: aggregation through the broker against Parquet", 0.6, "times", ours and ours.over(theirs))
     yield at_least("spark: stream with availableNow, 2 M rows a batch", 1.2e6, "rows/s", rate("availableNow"))
     default = _first(results, "spark-reads", "publish to sink, default trigger")
     yield at_most("spark: publish to sink, default trigger, p50", 600, "ms", _figure(default, "sink_p50_ms"))
@@ -246,6 +255,28 @@ def _spark_reads(results: Results) -> Iterable[Verdict]:
     yield at_most("spark: scan of 50 M rows against 10 M", 5.5, "times", seconds and seconds.over(fifth))
     peak = _figure(_first(results, "spark-curve", "workers") or whole, "worker_peak_mb")
     yield at_most("spark: memory of a Python worker", 400, "MB", peak)
+
+
+def _spark_orders(results: Results) -> Iterable[Verdict]:
+    def figure(detail: str, metric: str) -> Figure | None:
+        return _figure(_first(results, "spark-orders", detail), metric)
+
+    ours, parquet = figure("full scan through the broker", "rate"), figure("full scan of Parquet", "rate")
+    ratio = ours and ours.over(parquet)
+    yield at_least("spark: full scan of JSON orders through the broker against Parquet", 0.6, "times", ratio)
+    found = figure("look-up of a key through the broker", "seconds")
+    yield at_most("spark: look-up of a key among 1.5 M orders", 0.5, "s", found)
+    first = figure("first count through the broker", "first_result_s")
+    yield at_most("spark: first result of a new session", 12, "s", first)
+
+
+def _spark_kafka(results: Results) -> Iterable[Verdict]:
+    for detail, target in (("full scan", 4), ("availableNow", 2)):
+        ours, kafkas = (
+            _figure(results.find(subject, "spark-kafka", size=SIZE, detail=detail), "rate")
+            for subject in ("quiver", "kafka")
+        )
+        yield at_least(f"spark: {detail} against Spark's Kafka source", target, "times", ours and ours.over(kafkas))
 
 
 def _spark_writes(results: Results) -> Iterable[Verdict]:
