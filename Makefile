@@ -60,7 +60,8 @@ example-stream: spark ## a Spark stream from topic to topic; ARGS=--help (docs/s
 	@.venv/bin/python examples/revenue_per_minute.py $(ARGS)
 
 example-pipeline: spark ## a declarative Spark pipeline over topics (docs/spark-examples.md)
-	@.venv/bin/python examples/declarative/run.py $(ARGS)
+	@test -d examples/state/orders-pipeline || .venv/bin/quiver pipeline init examples/state/orders-pipeline
+	@.venv/bin/quiver pipeline run examples/state/orders-pipeline $(ARGS)
 
 setup:
 	@scripts/setup dev

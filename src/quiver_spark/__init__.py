@@ -6,13 +6,14 @@ Importing this package does not import pyspark.
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from quiver_spark.expectations import Expectations
 from quiver_spark.progress.reported_offset import lag
 from quiver_spark.runtime.session import register, session
 
 if TYPE_CHECKING:
     from quiver_spark.source.data_source import QuiverSource
 
-__all__ = ["QuiverSource", "lag", "register", "session"]
+__all__ = ["Expectations", "QuiverSource", "lag", "register", "session"]
 
 
 def __getattr__(name: str) -> Any:

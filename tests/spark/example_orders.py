@@ -33,7 +33,16 @@ def order(second: float, country: str, amount: float) -> dict[str, Any]:
 
 def run_example(script: Path, *words: str) -> str:
     """What an example printed; it has to end well."""
-    command = [sys.executable, str(script), *words]
+    return _run(str(script), *words)
+
+
+def run_quiver(*words: str) -> str:
+    """What a command printed; it has to end well."""
+    return _run("-m", "quiver", *words)
+
+
+def _run(*words: str) -> str:
+    command = [sys.executable, *words]
     done = subprocess.run(command, env=_ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     return done.stdout

@@ -42,7 +42,7 @@ def measure_spark_archive(run: Run) -> None:
             client.topics.create("archived", partitions=PARTITIONS)
         run_roles({"fill": Role(fill_distinct, (broker.address, "archived", count, SIZE, PARTITIONS))}, timeout=600)
         sources = {
-            "through the broker": {"topic": "archived", "bootstrap": broker.address},
+            "through the broker": {"topic": "archived", "bootstrap": broker.address, "localFiles": "false"},
             "of segment files": {"topic": "archived", "path": str(broker.data_dir)},
         }
         place = run.scratch / "spark-archive-lake"

@@ -1,5 +1,6 @@
 """A data directory: its topics, its groups and its logs, as they are now."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import msgspec
@@ -8,10 +9,14 @@ from quiver.groups.events import Event as GroupEvent
 from quiver.groups.service import LOG_ID as GROUPS_LOG
 from quiver.groups.table import GroupTable
 from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.reader.journal import replay_journal
+from quiver.reader.commit_history import CommitHistory
+from quiver.reader.delivery_history import Acknowledged
+from quiver.reader.journal import kept_records, replay_journal
 from quiver.reader.log_reader import LogReader
 from quiver.reader.removed_dead_letters import RemovedDeadLetters
+from quiver.streams.journal import LOG_ID as STREAMS_LOG
 from quiver.structures.interval_set import IntervalSet
 from quiver.topics.catalogue import LOG_ID as CATALOGUE_LOG
 from quiver.topics.events import Event as TopicEvent
@@ -54,6 +59,15 @@ class DataDirectory:
         log = self.log(GROUPS_LOG)
         replay_journal(log, restore=table.restore, apply=lambda record: table.apply(_GROUP_EVENT.decode(record)))
         return table.names
+
+    def stream_commits(self, groups: Collection[int] | None = None) -> dict[TopicPartition, list[Acknowledged]]:
+        """What stream groups committed in each partition, as far back as their journal goes; of some groups, or
+        all."""
+        history = CommitHistory(groups)
+        if self.has_log(STREAMS_LOG):
+            for record in kept_records(self.log(STREAMS_LOG)):
+                history.apply_record(record)
+        return history.commits
 
     def removed_dead_letters(self, topic_id: int, partition: int) -> IntervalSet:
         """The offsets of a partition of a dead-letter topic that were redriven or purged.

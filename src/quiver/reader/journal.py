@@ -1,6 +1,6 @@
 """The current content of a journal: the newest snapshot of its state machine, and every record after it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
@@ -22,6 +22,16 @@ def replay_journal(log: LogReader, *, restore: Callable[[bytes], None], apply: C
                 apply(record or b"")
     except (msgspec.MsgspecError, ValueError) as error:
         raise _unreadable(log, f"{error}; a newer version of Quiver may have written it") from None
+    finally:
+        log.close()
+
+
+def kept_records(log: LogReader) -> Iterator[bytes]:
+    """Every record that the files still have, also those that a snapshot covers."""
+    log.refresh()
+    try:
+        for stored in stored_frames(log, FrameRange(log.start_offset, log.end_offset, AbortedFrames(()))):
+            yield from (record or b"" for record in open_frame(stored.buffer).values())
     finally:
         log.close()
 

@@ -31,9 +31,11 @@ class StoredTransactions:
         first_open = self._table.first_open_offset()
         return self._end if first_open is None else max(self._start, min(first_open, self._end))
 
-    def aborted(self, start: int, stop: int) -> tuple[tuple[int, int], ...]:
-        """(producer id, first offset) of the aborted transactions that reach into a range, by first offset."""
-        return tuple((each.producer_id, each.first_offset) for each in self._table.aborted_within(start, stop))
+    def aborted(self, start: int, stop: int) -> tuple[tuple[int, int, int], ...]:
+        """(producer id, first offset, offset of the marker) of the aborted transactions that reach into a range, by
+        first offset."""
+        found = self._table.aborted_within(start, stop)
+        return tuple((each.producer_id, each.first_offset, each.marker_offset) for each in found)
 
 
 def _read_table(log: LogReader) -> TransactionTable:

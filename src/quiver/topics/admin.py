@@ -43,6 +43,8 @@ class TopicAdmin:
         self._change = asyncio.Lock()
         self._unowned: set[int] = set()
         """Topic ids that have files and no entry in the catalogue."""
+        self._unopened: list[Topic] = []
+        """New topics that could not be opened, nor deleted again: the disk was full. Nobody sees them."""
         self._is_running = False
 
     def subscribe(self, *subscribers: TopicSubscriber) -> None:
@@ -146,12 +148,17 @@ class TopicAdmin:
 
     async def _take_back(self, topic: Topic) -> None:
         """The partitions of a new topic could not be opened: it must not exist without them."""
+        self._unopened.append(topic)
         try:
-            await self._catalogue.take_back(topic)
+            await self._delete_unopened()
         except Exception as error:
-            logger.error("topic %s could not be opened, and stays until the next start: %s", topic.name, error)
-        else:
-            self._removals.begin(topic)
+            logger.warning("topic %s could not be opened, and will be deleted: %s", topic.name, error)
+
+    async def _delete_unopened(self) -> None:
+        """Before every change: otherwise the name of such a topic would be neither free nor in use."""
+        while self._unopened:
+            await self._catalogue.take_back(self._unopened[0])
+            self._removals.begin(self._unopened.pop(0))
 
     async def _tell_changed(self, topic: Topic) -> None:
         for subscriber in self._subscribers:
@@ -165,6 +172,7 @@ class TopicAdmin:
         async with self._change:
             try:
                 self._check_running()
+                await self._delete_unopened()
                 return await change
             finally:
                 change.close()

@@ -20,18 +20,22 @@ def direct_frames(
     assert options.path is not None
     log = DataDirectory(options.path).log(slice_.log, f"{slice_.topic}-{slice_.partition}")
     log.refresh_files()
-    wanted = FrameRange(
-        slice_.start, slice_.stop, AbortedFrames(slice_.aborted if options.committed else ()), wants_body
-    )
+    start = slice_.start
     try:
-        while wanted.start < wanted.stop:
+        while start < slice_.stop:
+            left_out = _aborted(slice_, start) if options.committed else AbortedFrames(())
             try:
-                yield from stored_frames(log, wanted)
+                yield from stored_frames(log, FrameRange(start, slice_.stop, left_out, wants_body))
                 return
             except OffsetOutOfRange as error:
-                wanted = wanted._replace(start=_after_removed(slice_, error, fails=options.fail_on_data_loss))
+                start = _after_removed(slice_, error, fails=options.fail_on_data_loss)
     finally:
         log.close()
+
+
+def _aborted(slice_: Slice, start: int) -> AbortedFrames:
+    """A transaction whose marker is gone is over: the marker cannot say so any more."""
+    return AbortedFrames([(producer, first) for producer, first, marker in slice_.aborted if marker >= start])
 
 
 def _after_removed(slice_: Slice, error: OffsetOutOfRange, *, fails: bool) -> int:

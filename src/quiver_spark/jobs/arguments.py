@@ -1,7 +1,7 @@
 """The source and the session that a caller passes to a job."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from quiver.model.times import parse_duration_ms
 from quiver.system.clock import SystemClock
@@ -15,7 +15,11 @@ SessionOrFactory: TypeAlias = "SparkSession | Callable[[], SparkSession]"
 
 
 def started(spark: SessionOrFactory) -> "SparkSession":
-    return spark() if callable(spark) else spark
+    """The session, made the active one of this thread: Spark finds a Python sink only by that."""
+    session = spark() if callable(spark) else spark
+    inside: Any = session
+    inside._jvm.SparkSession.setActiveSession(inside._jsparkSession)
+    return session
 
 
 def batch_read_options(source: ReadOptions | Mapping[str, object]) -> ReadOptions:

@@ -127,9 +127,16 @@ def show_summary(summary: "Summary", output: Output) -> None:
 
             typer.echo(yaml.safe_dump(record, sort_keys=False, allow_unicode=True), nl=False)
         case Output.TABLE:
+            for line in summary.lines:
+                typer.echo(line)
+            record = {name: value for name, value in record.items() if not _is_for_programs(value)}
             width = max(map(len, record))
             for name, value in record.items():
                 typer.echo(f"{name.replace('_', ' '):{width}}  {_shown(value)}")
+
+
+def _is_for_programs(value: object) -> bool:
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
 
 
 def _shown(value: object) -> str:

@@ -25,7 +25,9 @@ class Summary(msgspec.Struct, kw_only=True):
     bytes: int = 0
     seconds: float = 0.0
     details: dict[str, Any] = {}
-    """Figures that only this job has."""
+    """Figures that only this job has. A terminal leaves out lists of records: `lines` has them for people."""
+    lines: list[str] = []
+    """Tables and charts for a terminal, shown before the figures."""
 
     @property
     def rows_per_second(self) -> int:

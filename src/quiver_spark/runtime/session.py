@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from quiver.model.errors import InvalidRequest
 from quiver_spark.runtime.cluster import address_towards, is_local, join
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.query_plans import plan_each_query
+from quiver_spark.runtime.spark_home import installed_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,9 @@ _QUERY_SETTINGS = {
 }
 _VERSION = re.compile(r'version "(\d+)')
 _SECONDS = 20
+_LOCAL = "local[*,4]"
+"""All cores; a task that fails is tried again, four times in total, as on a cluster."""
+_REMOTE = "sc://"
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """Set by spark-submit, which has chosen a master already."""
 
@@ -34,32 +39,46 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
 
     `spark_sql_shuffle_partitions=4` is `spark.sql.shuffle.partitions`; names with dots go in as `**{"spark.x": 1}`.
     If there is a session in this process, it is that one. On a cluster it is ready when there is an executor, and
-    the workers get Quiver's code (docs/spark-cluster.md).
+    the workers get Quiver's code (docs/spark-cluster.md). With the URL of a Spark Connect server, sc://host:15002, it
+    is a remote one: that needs no Java here, and a Python with quivermq[spark] there.
     Raises InvalidRequest if there is no Java or no pyspark, ConnectionLost if there is no master.
     """
-    java_home()
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
     given = {_name(key): _text(value) for key, value in conf.items()}
+    if master is not None and master.startswith(_REMOTE):
+        return _remote(app_name, master, given)
+    java_home()
     running = SparkSession.getActiveSession()
     if running is not None:
         return _adopted(running, given)
     given = {**_submitted(), **given}
-    master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or "local[*]"
+    master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or _LOCAL
     settings = {**_settings(master), **given, "spark.master": master}
     _choose_python(settings)
     builder = SparkSession.builder.appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with spark_failures("starting a session"):
+    with spark_failures("starting a session"), installed_pyspark() if is_local(master) else nullcontext():
         spark = builder.getOrCreate()
     if not is_local(master):
         join(spark)
         spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
     plan_each_query(spark)
     return spark
+
+
+def _remote(app_name: str, url: str, given: Mapping[str, str]) -> "SparkSession":
+    """A session of a Spark Connect server, which finds the source by itself."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(url).appName(app_name)
+    for key, value in {**_QUERY_SETTINGS, **given}.items():
+        builder = builder.config(key, value)
+    with spark_failures("connecting to Spark"):
+        return builder.getOrCreate()
 
 
 def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":

@@ -1,5 +1,6 @@
 """Batch writes: the rows of a DataFrame in one transaction."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _WRITE_BYTES = 12
+_DIGITS = 16
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -44,9 +46,13 @@ class BatchWriter(DataSourceArrowWriter):
             use_partition_column=self._options.use_partition_column,
             use_topic_column=self._options.topic is None,
         )
-        self._write = SystemRandomness().token(_WRITE_BYTES).hex()
+        key, token = self._options.commit_key, SystemRandomness().token(_WRITE_BYTES).hex()
+        family = "" if key is None else f"{hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]}."
+        self._write = f"{family}{token}"
         self._mark = mark_of(self._write)
         check_target(self._options)
+        if family:  # what a driver that was killed has left open would hold up readers until it times out
+            abort_left(self._options, family)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> Written:
         context = TaskContext.get()

@@ -21,7 +21,9 @@ from quiver.model.priority import Priority
 from quiver_spark.broker_client import broker_client, unreachable
 from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
+from quiver_spark.sink.rewrite import RowPlaces, StoredRows, copy_rows
 from quiver_spark.sink.write_mark import WriteMark, is_set, planned_mark, set_mark
+from quiver_spark.source.options import ReadOptions
 
 _logger = logging.getLogger(__name__)
 _DELIVERY_SECONDS = 120.0
@@ -31,6 +33,9 @@ _KEYED_BATCH_BYTES = 4 * MIB
 """Larger, because rows with keys are split by partition before they become frames."""
 _PAGE = 1_000
 _PREFIX = "spark/"
+_REWRITES = 3
+"""How often the rows of a batch are written again: the broker may be restarted more than once."""
+_REWRITE_SLOT = "again"
 
 
 class Attempt(NamedTuple):
@@ -47,10 +52,17 @@ class Attempt(NamedTuple):
 class Written(WriterCommitMessage):
     """What one task has written: an open transaction, or nothing."""
 
-    def __init__(self, attempt: Attempt, producer: tuple[int, int] | None, rows: int) -> None:
+    def __init__(
+        self,
+        attempt: Attempt,
+        producer: tuple[int, int] | None,
+        rows: int,
+        places: tuple[StoredRows, ...] = (),
+    ) -> None:
         self.attempt = attempt
         self.producer = producer
         self.rows = rows
+        self.places = places
 
 
 def written_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
@@ -99,13 +111,14 @@ def write_rows(
     first = next(rest, None)
     if first is None:
         return Written(attempt, None, 0)
-    rows = 0
+    rows, places = 0, RowPlaces(_client(options))
     producer = _task_producer(options, attempt, _KEYED_BATCH_BYTES if "key" in columns else _BATCH_BYTES)
     try:
         with producer.begin() as transaction:
             for group in chain((first,), rest):
                 topic = options.topic or group.topic
                 assert topic is not None, "the columns were checked"
+                places.begin(topic)
                 transaction.send_arrow(
                     topic, group.rows, priority=Priority(group.priority), partition=group.partition
                 )
@@ -113,12 +126,13 @@ def write_rows(
             transaction.flush()
             if mark is not None and is_set(_client(options), mark):
                 raise TransactionAborted(transaction=transaction.name, problem="its write ended without it")
+            stored = places.end()
             key = transaction.detach()
     except ConnectionLost as error:
         raise unreachable(error) from None
     finally:
         producer.close()
-    return Written(attempt, (key.producer_id, key.epoch), rows)
+    return Written(attempt, (key.producer_id, key.epoch), rows, stored)
 
 
 class Commit(NamedTuple):
@@ -139,7 +153,8 @@ class Commit(NamedTuple):
 def commit_written(commit: Commit, options: WriteOptions) -> bool:
     """Commits everything that the tasks have written, atomically. Returns whether this call did so.
 
-    If the key was committed before, the rows of that commit stay, and what was written again is aborted.
+    If the key was committed before, the rows of that commit stay, and what was written again is aborted. If the
+    transactions of the tasks are aborted by then, because the broker was restarted, their rows are written again.
     Raises CommitKeyConflict if the rows cannot be the same: then nothing is committed.
     """
     producers = [ProducerKey(*each.producer) for each in commit.written if each.producer is not None]
@@ -150,7 +165,7 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
         producers = [client.transactions.init(f"{_PREFIX}{commit.write}driver")]
     if producers:
         try:
-            is_first = client.commit_transactions(producers, key=commit.key, description=commit.description)
+            is_first = _commit_or_rewrite(commit, producers, options)
         except ConnectionLost as error:
             raise unreachable(error) from None
         except ProducerFenced as error:
@@ -161,6 +176,42 @@ def commit_written(commit: Commit, options: WriteOptions) -> bool:
             ) from None
     abort_left(options, commit.write, commit.mark)
     return is_first
+
+
+def _commit_or_rewrite(commit: Commit, producers: list[ProducerKey], options: WriteOptions) -> bool:
+    """Commits these producers; when one of them is fenced, what the tasks have written is written again instead."""
+    client, fenced = _client(options), None
+    for _ in range(1 + _REWRITES):
+        try:
+            if fenced is not None:
+                producers = [_rewritten(commit, options)]
+            return client.commit_transactions(producers, key=commit.key, description=commit.description)
+        except (ProducerFenced, TransactionAborted) as error:
+            fenced = fenced or error
+    assert fenced is not None
+    raise ProducerFenced(fenced.message)
+
+
+def _rewritten(commit: Commit, options: WriteOptions) -> ProducerKey:
+    """The rows of all tasks in one transaction that is left open. Raises ProducerFenced if some of them are gone."""
+    reading = ReadOptions(
+        bootstrap=options.bootstrap, committed=False, fail_on_data_loss=False, timeout_seconds=options.timeout_seconds
+    )
+    attempt = Attempt(commit.write.rstrip("/"), _REWRITE_SLOT, 0)
+    producer = _task_producer(options, attempt, _KEYED_BATCH_BYTES)
+    try:
+        with producer.begin() as transaction:
+            for each in commit.written:
+                found = 0 if each.producer is None else copy_rows(each.places, each.producer, reading, transaction)
+                if found != each.rows:
+                    raise ProducerFenced(
+                        f"{each.rows - found} of the {each.rows} rows of a task are gone with its transaction"
+                    )
+            transaction.flush()
+            _logger.warning("the broker aborted what the tasks had written, and their rows were written again")
+            return transaction.detach()
+    finally:
+        producer.close()
 
 
 def abort_left(options: WriteOptions, write: str, mark: WriteMark | None = None) -> None:

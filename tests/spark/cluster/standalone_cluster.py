@@ -22,6 +22,7 @@ from blackbox.processes.broker_process import wait_until
 
 SPARK_HOME = Path(pyspark.__file__).parent
 START_SECONDS = 180.0
+_PLACE = ("--host", "127.0.0.1", "--webui-port", "0")
 _CLASSES = "org.apache.spark.deploy"
 _QUICK_START = "-XX:TieredStopAtLevel=1"
 """The JVMs compile little: they do not live long."""
@@ -37,7 +38,7 @@ class NodeProcess:
         self.place = place
         self.log_path = place / "node.log"
         place.mkdir(parents=True)
-        command = [str(SPARK_HOME / "bin" / "spark-class"), f"{_CLASSES}.{kind}", "--webui-port", "0", *args]
+        command = [str(SPARK_HOME / "bin" / "spark-class"), f"{_CLASSES}.{kind}", *args]
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), start_new_session=True
@@ -77,7 +78,7 @@ class StandaloneCluster:
     def __init__(self, place: Path, workers: int = 2) -> None:
         self._place = place
         self.python = _bare_python(place / "python")
-        self.master = NodeProcess(place / "master", "master.Master", "--host", "127.0.0.1", "--port", "0")
+        self.master = NodeProcess(place / "master", "master.Master", "--port", "0", *_PLACE)
         self.workers: list[Worker] = []
         try:
             self.url: str = wait_until(lambda: self.master.said(_LISTENING), START_SECONDS, "a master")
@@ -89,7 +90,7 @@ class StandaloneCluster:
     def _worker(self, number: int) -> Worker:
         place = self._place / f"worker-{number}"
         size = ["--cores", "1", "--memory", "700m", "--work-dir", str(place / "work")]
-        return Worker(place, "worker.Worker", "--host", "127.0.0.1", *size, self.url)
+        return Worker(place, "worker.Worker", *_PLACE, *size, self.url)
 
     def await_workers(self, count: int) -> None:
         """Returns when the master knows exactly so many."""

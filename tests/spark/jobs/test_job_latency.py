@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import quiver
 from blackbox.callers.http_queue import HttpQueue
 from blackbox.processes.broker_process import BrokerProcess
 from quiver_spark.jobs import latency
+from spark.topic_rows import new_topic, publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,6 +123,27 @@ def test_a_report_of_a_live_directory(
         lines = [line for line in csv.DictReader(file) if line["group"] == "workers"]
     assert sum(int(line["acks"]) for line in lines) == MESSAGES - 1
     check_files(tmp_path / "report", queue.topic)
+
+
+def test_stream_groups_by_minute(spark: "SparkSession", spark_broker: BrokerProcess, tmp_path: Path) -> None:
+    """From publish to commit; the first commit says where the next one begins."""
+    topic, half = new_topic(spark_broker, partitions=1), MESSAGES // 2
+    publish(spark_broker, topic, MESSAGES)
+    group = {"group": f"{topic}-readers", "auto_commit": False}
+    with quiver.connect(spark_broker.address) as client, client.stream(topic, **group) as messages:
+        for _ in range(2):
+            for _ in zip(range(half), messages, strict=False):
+                continue
+            messages.commit()
+    source = {"topic": topic, "path": str(spark_broker.data_dir)}
+    assert latency.run(spark, source, tmp_path, by="minute", dry_run=True).rows == 1
+    summary = latency.run(spark, source, tmp_path, by="minute")
+    total = summary.details["totals"][0]
+    assert (total["group"], total["acks"], total["attempts"]) == (f"{topic}-readers", half, 0)
+    assert (total["publish_to_ack_count"], total["delivery_to_ack_count"]) == (half, 0)
+    written = json.loads((tmp_path / "latency.json").read_text())
+    assert sum(cell["acks"] for cell in written["minutes"]) == half
+    assert all(cell["minute"].endswith(":00Z") for cell in written["minutes"])
 
 
 def test_what_there_is_no_report_of(

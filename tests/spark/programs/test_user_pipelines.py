@@ -10,8 +10,19 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+import quiver
 from blackbox.processes.broker_process import BrokerProcess, free_port
-from spark.example_orders import EXAMPLES, LONG, ROOT, SECONDS, order, publish_orders, run_example, values_in
+from spark.example_orders import (
+    EXAMPLES,
+    LONG,
+    ROOT,
+    SECONDS,
+    order,
+    publish_orders,
+    run_example,
+    run_quiver,
+    values_in,
+)
 from spark.topic_rows import new_topic, sdk_rows
 
 pytestmark = [
@@ -32,52 +43,43 @@ def test_without_a_broker_they_say_what_to_do(script: str) -> None:
 @pytest.mark.long
 def test_the_declarative_pipeline_writes_every_order_once(spark_broker: BrokerProcess, tmp_path: Path) -> None:
     source = new_topic(spark_broker)
-    target = f"{source}-large"
-    pipeline = _own_pipeline(tmp_path, {"localhost:7481": spark_broker.address, "large-orders": target})
-    _replace(pipeline / "spark-pipeline.yml", {"source: orders": f"source: {source}"})
-    generator = EXAMPLES / "generate_orders.py"
-    run_example(
-        generator,
-        "--broker",
-        spark_broker.address,
-        "--topic",
-        source,
-        "--minutes",
-        "1",
-        "--rate",
-        "5",
-        "--count",
-        "0",
-    )
-    assert "Run is COMPLETED" in run_example(pipeline / "run.py")
-    _check_tables(tmp_path, spark_broker, source, target)
-
+    target, project = f"{source}-large", tmp_path / "pipeline"
+    words = ["--from", source, "--to", target, "--bootstrap", spark_broker.address]
+    assert "test_orders.py" in run_quiver("pipeline", "init", str(project), *words)
+    count = ["--topic", source, "--minutes", "1", "--rate", "5", "--count", "0"]
+    run_example(EXAMPLES / "generate_orders.py", "--broker", spark_broker.address, *count)
+    publish_orders(spark_broker, source, [b"no order", order(1, "XX", 100), order(2, "XX", -1)])
+    assert "Run is COMPLETED" in run_quiver("pipeline", "run", str(project))
+    _check_tables(project, spark_broker, source, target)
+    _check_dead_letters(spark_broker, source)
     if not LONG:
         return
-    publish_orders(spark_broker, source, [b"no order", order(1, "XX", 100), order(2, "XX", 99.99)])
-    assert "Run is COMPLETED" in run_example(pipeline / "run.py")
-    _check_tables(tmp_path, spark_broker, source, target)
-    assert [each["amount"] for each in values_in(spark_broker, target) if each["country"] == "XX"] == [100]
+    publish_orders(spark_broker, source, [b"no order", order(3, "XX", 100), order(4, "XX", 99.99)])
+    assert "Run is COMPLETED" in run_quiver("pipeline", "run", str(project))
+    _check_tables(project, spark_broker, source, target)
+    assert [each["amount"] for each in values_in(spark_broker, target) if each["country"] == "XX"] == [100, 100]
 
 
-def _own_pipeline(place: Path, words: dict[str, str]) -> Path:
-    """A copy, as a user makes it, with a state of its own."""
-    pipeline = shutil.copytree(EXAMPLES / "declarative", place / "pipeline")
-    for file in (pipeline / "spark-pipeline.yml", pipeline / "conf" / "spark-defaults.conf"):
-        _replace(file, {"/var/tmp/quiver-orders": str(place / "state"), **words})
-    return pipeline
-
-
-def _replace(file: Path, words: dict[str, str]) -> None:
-    text = file.read_text()
-    for old, new in words.items():
-        text = text.replace(old, new)
-    file.write_text(text)
+def _check_dead_letters(broker: BrokerProcess, source: str) -> None:
+    """What is not as expected is a dead letter that says where it was and why."""
+    with quiver.connect(broker.address) as client:
+        found = list(client.dead_letters.list(source, reason="rejected", group="pipeline"))
+    rows = {(row.partition, row.offset): row.value for row in sdk_rows(broker, source)}
+    errors = {}
+    for each in found:
+        assert each.original is not None
+        assert each.original.topic == source
+        assert rows[each.original.partition, each.original.offset] == each.value
+        errors[each.value] = each.last_error.removeprefix("expectation failed: ")
+    everything = "it is an order; country is two letters; amount is positive"
+    assert sorted(errors.values()) == ["amount is positive", everything]
+    assert errors[b"no order"] == everything
 
 
 def _check_tables(place: Path, broker: BrokerProcess, source: str, target: str) -> None:
     """The table has the orders of the topic, the view their sums, and the topic of large ones these, each once."""
     published = [json.loads(row.value) for row in sdk_rows(broker, source) if row.value != b"no order"]
+    published = [each for each in published if each["amount"] > 0]
     orders = pq.read_table(place / "state" / "tables" / "orders").to_pylist()
     assert sorted(each["id"] for each in orders) == sorted(each["id"] for each in published)
     large = sorted(each["id"] for each in orders if each["amount"] >= 100)

@@ -97,6 +97,9 @@ class FaultySource(QuiverSource):
     def name(cls) -> str:
         return "faulty"
 
+    def schema(self) -> str:
+        return QuiverSource(self._split()[0]).schema()
+
     def streamReader(self, schema: "StructType") -> Any:
         options, faults = self._split()
         return FaultyReader(options, schema, faults)

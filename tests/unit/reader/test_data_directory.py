@@ -135,7 +135,7 @@ def test_transactions(client: quiver.Client, tmp_path: Path) -> None:
         transactions = StoredTransactions(log)
         end = transactions.committed_end
         assert end == log.end_offset - 1, "where the open transaction begins"
-        left_out = AbortedFrames(transactions.aborted(0, end))
+        left_out = AbortedFrames([(producer, first) for producer, first, _ in transactions.aborted(0, end)])
         found = list(stored_frames(log, FrameRange(0, end, left_out)))
         assert read_values(found) == [b"plain", b"committed"]
     log.refresh()

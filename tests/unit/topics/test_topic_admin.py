@@ -116,6 +116,28 @@ async def test_a_topic_that_cannot_be_opened_does_not_exist(bench: Bench) -> Non
     assert again.admin.problem is None
 
 
+async def test_a_topic_that_can_neither_be_opened_nor_deleted_is_deleted_later(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.storage.broken = "topics/1/0"
+
+    async def refuse(topic: Topic) -> None:
+        raise DiskFull(problem="no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.catalogue, "take_back", refuse)
+        with pytest.raises(DiskFull):
+            await bench.admin.create("t", {"partitions": 1})
+        with pytest.raises(DiskFull):
+            await bench.admin.create("t", {"partitions": 1})
+    with pytest.raises(TopicNotFound):
+        await bench.admin.delete("t")
+    topic = await bench.admin.create("t", {"partitions": 2})
+    assert bench.catalogue.sizes() == {"t": TopicSize(topic.id, 2)}
+    again = await Bench(bench.storage).start()
+    assert again.catalogue.sizes() == {"t": TopicSize(topic.id, 2)}
+
+
 async def test_a_topic_that_cannot_grow_stays_as_it_was(bench: Bench) -> None:
     topic = await bench.admin.create("t", {"partitions": 1})
     bench.storage.broken = f"topics/{topic.id}/2"

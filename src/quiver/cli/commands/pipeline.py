@@ -22,6 +22,17 @@ class _Jobs(LazyGroup):
             "quiver_spark.jobs.latency.command", "Report how long messages wait for delivery and ack."
         ),
         "dead-letters": Subcommand("quiver_spark.jobs.dead_letters.command", "Report on dead letters, redrive some."),
+        "sql": Subcommand(
+            "quiver_spark.jobs.sql.command", "Run a SQL query over topics into a topic, or as a stream."
+        ),
+        "profile": Subcommand("quiver_spark.jobs.profile.command", "Show the columns, types and sizes of a topic."),
+        "diff": Subcommand("quiver_spark.jobs.diff.command", "Compare two topics, or a topic with a lake."),
+        "lineage": Subcommand("quiver_spark.jobs.lineage.command", "Show which topics messages came from."),
+        "ingest": Subcommand(
+            "quiver_spark.jobs.ingest.command", "Write files or a table into a topic, each row once."
+        ),
+        "init": Subcommand("quiver_spark.declarative.init_command", "Write the project of a declarative pipeline."),
+        "run": Subcommand("quiver_spark.declarative.run_command", "Run a declarative pipeline."),
         "package": Subcommand("quiver_spark.jobs.package_command", "Write the zip that a Spark cluster needs."),
     }
 

@@ -1,5 +1,6 @@
 """One seed, and many seeds spread over the cores."""
 
+import gc
 import multiprocessing
 from collections.abc import Generator, Sequence
 from functools import partial
@@ -24,6 +25,7 @@ def run_many(
     seeds: Sequence[int], seconds: float, *, twice: bool, processes: int | None
 ) -> Generator[Report, None, None]:
     """The report of each seed, in the order in which they end."""
-    # Not a ProcessPoolExecutor: with `max_tasks_per_child` it may end up without processes, and waits for ever.
-    with multiprocessing.get_context("spawn").Pool(processes, maxtasksperchild=_RUNS_PER_PROCESS) as pool:
+    # Not a ProcessPoolExecutor: with `max_tasks_per_child` it may end up without processes, and waits for ever. What
+    # is there at the beginning, which is all modules, is set aside: a collection looks at what a run has made.
+    with multiprocessing.get_context("spawn").Pool(processes, gc.freeze, maxtasksperchild=_RUNS_PER_PROCESS) as pool:
         yield from pool.imap_unordered(partial(run, seconds=seconds, twice=twice), seeds)

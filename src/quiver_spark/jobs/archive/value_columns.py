@@ -35,7 +35,7 @@ def columns_of_values(
         return JsonColumns(check_fields(read_schema(schema)))
     if not infer:
         return None
-    found = as_in_the_lake(lake.schema(), infer_fields(_sample(catalogue, left, options)))
+    found = as_in_the_lake(lake.schema(), infer_fields(sample_values(catalogue, left, options)))
     return JsonColumns(found) if len(found) else None
 
 
@@ -89,7 +89,7 @@ def read_schema(text: str) -> pa.Schema:
     return fields
 
 
-def _sample(catalogue: Catalogue, left: Sequence[Slice], options: ReadOptions) -> Iterator[bytes | None]:
+def sample_values(catalogue: Catalogue, left: Sequence[Slice], options: ReadOptions) -> Iterator[bytes | None]:
     """Values from the beginning of what is left of each partition."""
     for slice_ in left:
         front = slice_._replace(stop=min(slice_.stop, slice_.start + SAMPLE))

@@ -3,7 +3,6 @@
 Spark sorts and spills, so a topic may have more keys than any process has memory for.
 """
 
-import contextlib
 import hashlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from quiver.model.errors import InvalidRequest, TopicExists
+from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver.system.randomness import SystemRandomness
 from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, commit_options, started
@@ -23,6 +22,7 @@ from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.replay.source import TopicSource
 from quiver_spark.jobs.replay.transforms import messages, ordered
+from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.opening import open_lake
 from quiver_spark.lake.parquet_file import FileForm
@@ -96,19 +96,11 @@ def _into_topic(rows: "DataFrame", sink: Mapping[str, str], key: str, partitions
     from pyspark.sql import Observation
     from pyspark.sql.functions import count, lit
 
-    _make_topic(sink["topic"], sink["bootstrap"], partitions)
+    make_topic(sink["topic"], sink["bootstrap"], partitions)
     seen = Observation()
     written = messages(ordered(rows)).observe(seen, count(lit(1)).alias("rows"))
     written.write.format("quiver").options(**sink, commitKey=f"compact/{key}").mode("append").save()
     return Summary(job="compact", rows=int(seen.get["rows"]), details={"to": sink["topic"], "run_id": key})
-
-
-def _make_topic(name: str, bootstrap: str, partitions: int) -> None:
-    import quiver
-
-    with quiver.connect(bootstrap) as client, contextlib.suppress(TopicExists):
-        if name not in client.topics.list():
-            client.topics.create(name, partitions=max(1, partitions))
 
 
 def _into_lake(rows: "DataFrame", lake: Lake, topic: str, ranges: Sequence[Range]) -> Summary:

@@ -8,13 +8,12 @@ from typing import Any
 
 from quiver_spark.jobs.latency.figures import Report, time_text
 from quiver_spark.jobs.latency.lines import LIGHT, TITLES, Line, Panel, drawn_groups, left_out, panels
-from quiver_spark.jobs.latency.samples import HOUR_MS
 from quiver_spark.jobs.latency.scale import (
     LOWEST_MS,
     has_dots,
-    hour_marks,
     latency_marks,
     latency_range,
+    time_marks,
     unbroken_runs,
 )
 
@@ -72,12 +71,12 @@ def _draw_row(axes: Sequence[Any], row: Sequence[Panel], report: Report, *, is_f
     low, high = latency_range([value for panel in row for value in panel.values])
     for axis, panel in zip(axes, row, strict=True):
         for line in panel.lines:
-            _draw_line(axis, line)
+            _draw_line(axis, line, report.interval_ms)
         axis.set_yscale("log")
         axis.set_ylim(low, high)
         _set_marks(axis.yaxis, latency_marks(low, high))
-        axis.set_xlim(report.first_ms - HOUR_MS / 2, report.last_ms + HOUR_MS / 2)
-        _set_marks(axis.xaxis, hour_marks(report.first_ms, report.last_ms, 6))
+        axis.set_xlim(report.first_ms - report.interval_ms / 2, report.last_ms + report.interval_ms / 2)
+        _set_marks(axis.xaxis, time_marks(report.first_ms, report.last_ms, 6, report.interval_ms))
         axis.minorticks_off()
         axis.grid(axis="y", color=_GRID, linewidth=0.8)
         axis.tick_params(length=0, pad=8)
@@ -85,21 +84,21 @@ def _draw_row(axes: Sequence[Any], row: Sequence[Panel], report: Report, *, is_f
         for side in ("top", "right", "left"):
             axis.spines[side].set_visible(False)
         if not panel.lines:
-            axis.text(0.5, 0.5, "nothing in these hours", transform=axis.transAxes, ha="center", color=_FAINT)
+            axis.text(0.5, 0.5, "nothing in this time", transform=axis.transAxes, ha="center", color=_FAINT)
         axis.set_title(TITLES[panel.measure], loc="left", fontsize=10, color=_FAINT if not is_first else _INK)
     axes[0].annotate(
         row[0].topic, (0, 1), xytext=(0, 22), xycoords="axes fraction", textcoords="offset points", weight="bold"
     )
 
 
-def _draw_line(axis: Any, line: Line) -> None:
+def _draw_line(axis: Any, line: Line, interval_ms: int) -> None:
     color = LIGHT[line.color]
     for values, style, width, inside in ((line.p50, "-", 2.0, color), (line.p99, (0, (4, 2)), 1.4, "white")):
-        for start, end in unbroken_runs(line.hours):
+        for start, end in unbroken_runs(line.times, interval_ms):
             drawn = [max(LOWEST_MS, value) for value in values[start:end]]
-            marker = "o" if has_dots(line.hours, start, end) else ""
+            marker = "o" if has_dots(line.times, start, end) else ""
             axis.plot(
-                line.hours[start:end],
+                line.times[start:end],
                 drawn,
                 linestyle=style,
                 linewidth=width,
@@ -117,8 +116,8 @@ def _set_marks(axis: Any, marks: Sequence[tuple[float, str]]) -> None:
 def _draw_head(figure: Any, report: Report, height: float) -> None:
     from matplotlib.lines import Line2D
 
-    first, last = time_text(report.first_ms)[:16], time_text(report.last_ms + HOUR_MS)[:16]
-    said = f"{first.replace('T', ' ')} to {last.replace('T', ' ')} UTC, by hour. {left_out(report)}"
+    first, last = time_text(report.first_ms)[:16], time_text(report.last_ms + report.interval_ms)[:16]
+    said = f"{first.replace('T', ' ')} to {last.replace('T', ' ')} UTC, by {report.interval}. {left_out(report)}"
     figure.text(0.012, 1 - 0.3 / height, "Delivery latency", fontsize=16, weight="bold", va="center")
     figure.text(0.012, 1 - 0.62 / height, said, color=_FAINT, va="center")
     names = [_short(name) for name in drawn_groups(report)]

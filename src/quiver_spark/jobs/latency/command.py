@@ -1,5 +1,6 @@
 """`quiver pipeline latency`."""
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +18,12 @@ from quiver_spark.jobs.command_options import (
 )
 
 
+class By(StrEnum):
+    MINUTE = "minute"
+    HOUR = "hour"
+    DAY = "day"
+
+
 def latency(
     topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]...", show_default=False)] = None,
     path: Annotated[
@@ -29,6 +36,8 @@ def latency(
         str | None, typer.Option("--from", metavar="TIME", help="What happened since a time, or a time ago (-1d).")
     ] = None,
     end: Annotated[str | None, typer.Option("--to", metavar="TIME", help="What happened before a time.")] = None,
+    by: Annotated[By, typer.Option(help="How long the intervals of the report are.")] = By.HOUR,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many records would be read.")] = False,
     master: MasterOption = None,
     conf: ConfOption = None,
     progress: ProgressOption = None,
@@ -39,8 +48,8 @@ def latency(
     spark = session_later("latency", master, conf)
     from quiver_spark.jobs import latency as job
 
-    summary = job.run(spark, source, out, groups=group or (), show_progress=progress)
-    if output is Output.TABLE:
+    summary = job.run(spark, source, out, groups=group or (), by=by.value, dry_run=dry_run, show_progress=progress)
+    if output is Output.TABLE and not dry_run:
         for line in totals_table(summary.details.pop("totals")):
             typer.echo(line)
         typer.echo()

@@ -1,4 +1,4 @@
-"""The figures of a report: percentiles and counts by topic, group and hour, and of all hours together. Pure."""
+"""The figures of a report: percentiles and counts by topic, group and interval, and of all of them together. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from quiver_spark.jobs.latency.histogram import Histogram, Percentiles
-from quiver_spark.jobs.latency.samples import COUNTERS, HOUR_MS, MEASURES, NAMES
+from quiver_spark.jobs.latency.samples import COUNTERS, HOUR_MS, INTERVALS, MEASURES, NAMES
 
 
 class HistogramRow(msgspec.Struct, frozen=True):
-    """One bucket of one measure of a topic, group and hour."""
+    """One bucket of one measure of a topic, group and interval."""
 
     topic: str
     group_id: int
-    hour: int
-    """Hours since 1970."""
+    interval: int
+    """Intervals since 1970."""
     measure: int
     bucket: int
     count: int
@@ -27,32 +27,38 @@ class Cell(NamedTuple):
     topic: str
     group: str
     at_ms: int | None
-    """When the hour begins; None: all hours."""
+    """When the interval begins; None: all of them."""
     measures: Mapping[str, Percentiles]
     counters: Mapping[str, int]
 
     @property
-    def hour(self) -> str | None:
+    def time(self) -> str | None:
         return None if self.at_ms is None else time_text(self.at_ms)
 
-    def record(self) -> dict[str, Any]:
-        """Flat, for files."""
+    def record(self, interval: str = "hour") -> dict[str, Any]:
+        """Flat, for files; `interval` is the name of the column of the time."""
         figures = {
             f"{measure}_{name}" if name == "count" else f"{measure}_{name}_ms": value
             for measure in MEASURES
             for name, value in msgspec.structs.asdict(self.measures[measure]).items()
         }
-        return {"topic": self.topic, "group": self.group, "hour": self.hour, **self.counters, **figures}
+        return {"topic": self.topic, "group": self.group, interval: self.time, **self.counters, **figures}
 
 
 class Report(NamedTuple):
     totals: Sequence[Cell]
     """One per topic and group."""
-    hours: Sequence[Cell]
+    intervals: Sequence[Cell]
     """By topic, group and time."""
+    interval_ms: int = HOUR_MS
+
+    @property
+    def interval(self) -> str:
+        """hour, minute or day."""
+        return next(name for name, length_ms in INTERVALS.items() if length_ms == self.interval_ms)
 
     def of(self, topic: str, group: str) -> list[Cell]:
-        return [cell for cell in self.hours if (cell.topic, cell.group) == (topic, group)]
+        return [cell for cell in self.intervals if (cell.topic, cell.group) == (topic, group)]
 
     @property
     def topics(self) -> list[str]:
@@ -68,12 +74,12 @@ class Report(NamedTuple):
 
     @property
     def first_ms(self) -> int:
-        return min(cell.at_ms or 0 for cell in self.hours)
+        return min(cell.at_ms or 0 for cell in self.intervals)
 
     @property
     def last_ms(self) -> int:
-        """When the last hour begins."""
-        return max(cell.at_ms or 0 for cell in self.hours)
+        """When the last interval begins."""
+        return max(cell.at_ms or 0 for cell in self.intervals)
 
 
 class _Gathered:
@@ -85,20 +91,24 @@ class _Gathered:
         return Cell(topic, group, at_ms, measures, {name: self.histograms[name].count for name in COUNTERS})
 
 
-def report(rows: Iterable[HistogramRow], names: Mapping[int, str]) -> Report:
+def report(rows: Iterable[HistogramRow], names: Mapping[int, str], interval_ms: int = HOUR_MS) -> Report:
     """Groups without a name were deleted; they go by their number."""
-    hours: dict[tuple[str, str, int], _Gathered] = {}
+    intervals: dict[tuple[str, str, int], _Gathered] = {}
     totals: dict[tuple[str, str], _Gathered] = {}
     for row in rows:
         group = names.get(row.group_id, f"#{row.group_id}")
         for gathered in (
-            hours.setdefault((row.topic, group, row.hour), _Gathered()),
+            intervals.setdefault((row.topic, group, row.interval), _Gathered()),
             totals.setdefault((row.topic, group), _Gathered()),
         ):
             gathered.histograms[NAMES[row.measure]].add(row.bucket, row.count, row.highest)
     return Report(
         [gathered.cell(topic, group, None) for (topic, group), gathered in sorted(totals.items())],
-        [gathered.cell(topic, group, hour * HOUR_MS) for (topic, group, hour), gathered in sorted(hours.items())],
+        [
+            gathered.cell(topic, group, number * interval_ms)
+            for (topic, group, number), gathered in sorted(intervals.items())
+        ],
+        interval_ms,
     )
 
 

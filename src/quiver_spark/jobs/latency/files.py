@@ -27,9 +27,9 @@ def write_report(report: Report, out: Path) -> list[Path]:
 
 
 def _csv(report: Report) -> str:
-    """A line per hour."""
+    """A line per interval."""
     text = io.StringIO()
-    records = [cell.record() for cell in report.hours]
+    records = [cell.record(report.interval) for cell in report.intervals]
     writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)
@@ -37,6 +37,11 @@ def _csv(report: Report) -> str:
 
 
 def _json(report: Report) -> str:
-    """Hours, and totals that percentiles of hours cannot be added up to."""
-    cells = {"totals": report.totals, "hours": report.hours}
-    return json.dumps({name: [cell.record() for cell in found] for name, found in cells.items()}, indent=1) + "\n"
+    """Intervals, and totals that their percentiles cannot be added up to."""
+    cells = {"totals": report.totals, f"{report.interval}s": report.intervals}
+    return (
+        json.dumps(
+            {name: [cell.record(report.interval) for cell in found] for name, found in cells.items()}, indent=1
+        )
+        + "\n"
+    )

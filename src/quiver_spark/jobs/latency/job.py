@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from quiver.model.errors import GroupNotFound, InvalidRequest
+from quiver.model.names import TopicPartition
 from quiver.reader.data_directory import DELIVERY_JOURNAL, DataDirectory
-from quiver.reader.delivery_history import DeliveryHistory
+from quiver.reader.delivery_history import Acknowledged, DeliveryHistory
 from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, started
 from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
 from quiver_spark.jobs.latency.files import write_report
-from quiver_spark.jobs.latency.samples import ROW_COLUMNS, Samples, StoredTimes, Window
+from quiver_spark.jobs.latency.samples import INTERVALS, ROW_COLUMNS, Samples, StoredTimes, Window
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
@@ -36,6 +37,8 @@ class PartitionInput(NamedTuple):
 
     journal: Slice
     messages: Slice
+    commits: tuple[Acknowledged, ...] = ()
+    """Of stream groups."""
 
 
 class LatencyTask(NamedTuple):
@@ -58,6 +61,7 @@ class LatencyTask(NamedTuple):
                     break
                 samples.add_all(history.apply_record(time_us // 1000, record))
         samples.add_all(history.finish())
+        samples.add_all(part.commits)
         yield from samples.rows(part.journal.topic)
 
     def _stored(self, messages: Slice, start: int, end: int) -> StoredTimes:
@@ -73,26 +77,35 @@ def run(
     out: str | Path,
     *,
     groups: Sequence[str] = (),
+    by: str = "hour",
+    dry_run: bool = False,
     show_progress: bool | None = None,
 ) -> Summary:
     """Writes a report of topics into the directory `out`: latency.png, latency.html, latency.csv, latency.json.
 
     `source` has the options of a batch read: topics, `path`, and as `start` and `end` times between which something
-    happened. `groups` are all of them unless some are named. Raises InvalidRequest if there were no deliveries.
+    happened. `groups` are all of them unless some are named. `by` is minute, hour or day. `dry_run` says how many
+    records would be read. Raises InvalidRequest if there were no deliveries and commits.
     """
     options = batch_read_options(source)
     if options.path is None:
         raise InvalidRequest(problem="name the broker's data directory: deliveries are read from its files (path)")
-    window, names = window_of(options), DataDirectory(options.path).group_names()
-    inputs = _shares(options)
-    task = LatencyTask(_journal_options(options), _message_options(options), window, _ids(groups, names))
-    total = sum(part.journal.offsets for part in inputs)
+    if by not in INTERVALS:
+        raise InvalidRequest(problem=f"a report is by {', '.join(INTERVALS)}, not by {by!r}")
+    window = window_of(options)._replace(interval_ms=INTERVALS[by])
+    names = DataDirectory(options.path).group_names()
+    ids = _ids(groups, names)
+    inputs = _shares(options, ids)
+    task = LatencyTask(_journal_options(options), _message_options(options), window, ids)
+    total = sum(part.journal.offsets + len(part.commits) for part in inputs)
     if not total:
         raise InvalidRequest(problem=_nothing(options, groups, total))
+    if dry_run:
+        return Summary(job="latency", rows=total, details={"dry_run": True, "partitions": len(inputs)})
     spark, watch = started(spark), Stopwatch()
     with progress_bar("latency", total, "records", wanted=show_progress) as bar, bar.watch(spark, total):
         rows = _histograms(spark, inputs, task.read)
-    figures = report(rows, names)
+    figures = report(rows, names, window.interval_ms)
     if not figures.totals:
         raise InvalidRequest(problem=_nothing(options, groups, total))
     written = write_report(figures, Path(out))
@@ -130,18 +143,22 @@ def _message_options(options: ReadOptions) -> ReadOptions:
     return options._replace(committed=False, fail_on_data_loss=False)
 
 
-def _shares(options: ReadOptions) -> list[PartitionInput]:
-    """Partitions with a journal. It is looked at before the messages, so that it names none that are not seen."""
+def _shares(options: ReadOptions, groups: frozenset[int] | None) -> list[PartitionInput]:
+    """Partitions with deliveries or commits. Those are looked at before the messages, so that they name none that
+    are not seen."""
+    assert options.path is not None
+    commits = DataDirectory(options.path).stream_commits(groups)
     journals, messages = open_catalogue(_journal_options(options)), open_catalogue(_message_options(options))
     inputs = []
     try:
         for name in chosen_topics(messages, options):
             journal, topic = journals.extent(name), messages.extent(name)
             for number, (start, stop) in enumerate(zip(journal.earliest, journal.latest, strict=True)):
-                if start < stop:
+                committed = tuple(commits.get(TopicPartition(topic.id, number), ()))
+                if start < stop or committed:
                     slice_ = bounded(Slice(name, number, start, stop, journal.id), journal, fails=False)
                     stored = Slice(name, number, topic.earliest[number], topic.latest[number], topic.id)
-                    inputs.append(PartitionInput(journals.completed(slice_), messages.completed(stored)))
+                    inputs.append(PartitionInput(journals.completed(slice_), messages.completed(stored), committed))
     finally:
         journals.close()
         messages.close()
@@ -169,7 +186,7 @@ def _histograms(
 
     with spark_failures("the latency report"):
         parts = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(answers, ROW_COLUMNS)
-        whole = parts.groupBy("topic", "group_id", "hour", "measure", "bucket")
+        whole = parts.groupBy("topic", "group_id", "interval", "measure", "bucket")
         rows = whole.agg(sum(col("count")).alias("count"), max("highest").alias("highest")).collect()
     return [HistogramRow(**row.asDict()) for row in rows]
 
@@ -188,7 +205,7 @@ def _ids(groups: Sequence[str], names: Mapping[int, str]) -> frozenset[int] | No
 def _nothing(options: ReadOptions, groups: Sequence[str], records: int) -> str:
     what = options.pattern or ", ".join(options.topics)
     if not records:
-        return f"nothing was ever delivered of {what} to a queue group: there is no report without deliveries"
+        return f"nothing was ever delivered of {what} to a queue group, nor committed by a stream group"
     which = f" to {', '.join(groups)}" if groups else ""
     return f"nothing was delivered of {what}{which} in that time, as far as the history reaches back"
 

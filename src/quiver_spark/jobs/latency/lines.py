@@ -1,4 +1,4 @@
-"""Which lines the charts of a report have: per topic and measure two for each group, over the hours. Pure."""
+"""Which lines the charts of a report have: per topic and measure two for each group, over time. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,12 +19,13 @@ DARK = ("#60a5fa", "#fbbf24", "#34d399", "#f472b6", "#a78bfa", "#22d3ee")
 
 
 class Line(NamedTuple):
-    """The lines of one group, with a value for each hour that has messages."""
+    """The lines of one group, with a value for each interval that has messages."""
 
     group: str
     color: int
     """A place in LIGHT and DARK, the same for a group everywhere."""
-    hours: Sequence[int]
+    times: Sequence[int]
+    """When the intervals begin."""
     p50: Sequence[int]
     p99: Sequence[int]
 
@@ -56,8 +57,8 @@ def panels(report: Report) -> list[list[Panel]]:
                 points = [(cell.at_ms or 0, cell.measures[measure]) for cell in cells[group]]
                 points = [point for point in points if point[1].count]
                 if points:
-                    hours, figures = zip(*points, strict=True)
-                    lines.append(Line(group, color, hours, [f.p50 for f in figures], [f.p99 for f in figures]))
+                    times, figures = zip(*points, strict=True)
+                    lines.append(Line(group, color, times, [f.p50 for f in figures], [f.p99 for f in figures]))
             row.append(Panel(topic, measure, lines))
         found.append(row)
     return found

@@ -1,4 +1,4 @@
-"""The report as one HTML page that needs nothing else: figures, charts, and the hours in detail. Pure."""
+"""The report as one HTML page that needs nothing else: figures, charts, and the intervals in detail. Pure."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -6,7 +6,6 @@ from html import escape
 from quiver_spark.jobs.latency.figures import Cell, Report, time_text
 from quiver_spark.jobs.latency.histogram import Percentiles
 from quiver_spark.jobs.latency.lines import DARK, LIGHT, TITLES, Panel, drawn_groups, left_out, panels
-from quiver_spark.jobs.latency.samples import HOUR_MS
 from quiver_spark.jobs.latency.scale import shown_ms
 from quiver_spark.jobs.latency.svg import chart_svg
 
@@ -40,7 +39,9 @@ _HEADINGS = {"p50": "p50", "p90": "p90", "p99": "p99", "p999": "p99.9", "max": "
 
 
 def report_page(report: Report) -> str:
-    first, last = (time_text(at)[:16].replace("T", " ") for at in (report.first_ms, report.last_ms + HOUR_MS))
+    first, last = (
+        time_text(at)[:16].replace("T", " ") for at in (report.first_ms, report.last_ms + report.interval_ms)
+    )
     rows = panels(report)
     return "".join(
         (
@@ -50,11 +51,11 @@ def report_page(report: Report) -> str:
             f"<h1>Delivery latency</h1><p>{first} to {last} UTC</p>",
             _legend(report),
             *(part for row in rows for part in _charts(row, report)),
-            "<h2>All hours</h2>",
-            _table(report.totals, with_hour=False),
-            f"<details><summary>Every hour ({len(report.hours)} rows)</summary>",
-            _table(report.hours, with_hour=True),
-            "</details><p>Hours are those in which messages were delivered, acknowledged or given up. Percentiles are"
+            f"<h2>All {report.interval}s</h2>",
+            _table(report.totals),
+            f"<details><summary>Every {report.interval} ({len(report.intervals)} rows)</summary>",
+            _table(report.intervals, report.interval),
+            "</details><p>Messages are counted when they were delivered, acknowledged or given up. Percentiles are"
             f" exact up to 100 ms and within 1 % above, maxima are exact. {escape(left_out(report))}</p>",
             "</body></html>\n",
         )
@@ -94,8 +95,8 @@ def _charts(row: Sequence[Panel], report: Report) -> Iterator[str]:
     yield "</div>"
 
 
-def _table(cells: Sequence[Cell], *, with_hour: bool) -> str:
-    names = ["topic", "group", *(["hour"] if with_hour else [])]
+def _table(cells: Sequence[Cell], interval: str | None = None) -> str:
+    names = ["topic", "group", *([interval] if interval else [])]
     counts = ["acked", "redelivered", "dead"]
     heads = [
         "<tr>" + f'<th colspan="{len(names)}"></th><th colspan="{len(counts)}">messages</th>',
@@ -106,15 +107,15 @@ def _table(cells: Sequence[Cell], *, with_hour: bool) -> str:
         *(f"<th>{_HEADINGS[name]}</th>" for _ in TITLES for name in _SHOWN),
         "</tr>",
     ]
-    body = "".join(f"<tr>{''.join(_row(cell, with_hour=with_hour))}</tr>" for cell in cells)
+    body = "".join(f"<tr>{''.join(_row(cell, with_time=interval is not None))}</tr>" for cell in cells)
     return f'<div class="card scroll"><table><thead>{"".join(heads)}</thead><tbody>{body}</tbody></table></div>'
 
 
-def _row(cell: Cell, *, with_hour: bool) -> Iterator[str]:
+def _row(cell: Cell, *, with_time: bool) -> Iterator[str]:
     for name in (cell.topic, cell.group):
         yield f'<td class="name">{escape(name)}</td>'
-    if with_hour:
-        yield f'<td class="name">{(cell.hour or "")[:16].replace("T", " ")}</td>'
+    if with_time:
+        yield f'<td class="name">{(cell.time or "")[:16].replace("T", " ")}</td>'
     yield f"<td>{cell.counters['acks']:,}</td>"
     for name in ("redeliveries", "dead_letters"):
         count = cell.counters[name]

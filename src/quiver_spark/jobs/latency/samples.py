@@ -1,4 +1,4 @@
-"""From deliveries and acknowledgements of runs to histograms by group and hour: never a row for a message. Pure.
+"""From deliveries and acknowledgements of runs to histograms by group and interval: never a row for a message. Pure.
 
 Messages of one frame were stored at one time. So what a run and a frame have in common is one sample, weighed by
 how many messages that is.
@@ -14,13 +14,15 @@ from quiver.reader.delivery_history import UNKNOWN, Acknowledged, DeadLettered, 
 from quiver.records.header import FrameHeader
 from quiver_spark.jobs.latency.histogram import BUCKETS, Integers, buckets_of
 
-HOUR_MS = 3_600_000
+INTERVALS = {"minute": 60_000, "hour": 3_600_000, "day": 86_400_000}
+"""How long an interval of a report is, by its name."""
+HOUR_MS = INTERVALS["hour"]
 MEASURES = ("publish_to_delivery", "delivery_to_ack", "publish_to_ack")
 COUNTERS = ("attempts", "redeliveries", "acks", "dead_letters", "publish_unknown")
 NAMES = (*MEASURES, *COUNTERS)
 """What is counted, by number. Counters have one bucket."""
 _PUBLISH_TO_DELIVERY, _DELIVERY_TO_ACK, _PUBLISH_TO_ACK, _ATTEMPTS, _REDELIVERIES, _ACKS, _DEAD, _UNKNOWN = range(8)
-ROW_COLUMNS = "topic string, group_id bigint, hour bigint, measure int, bucket int, count bigint, highest bigint"
+ROW_COLUMNS = "topic string, group_id bigint, interval bigint, measure int, bucket int, count bigint, highest bigint"
 ROW_SCHEMA = pa.schema(
     [
         (name, {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}[kind])
@@ -68,13 +70,16 @@ class Window(NamedTuple):
 
     start_ms: int = 0
     end_ms: int = 2**62
+    interval_ms: int = HOUR_MS
+    """It is counted by intervals of this length."""
 
     def has(self, at_ms: int) -> bool:
         return self.start_ms <= at_ms < self.end_ms
 
 
 class Samples:
-    """Takes facts, and makes histograms of them by group, hour, measure and bucket. The hour is that of the fact.
+    """Takes facts, and makes histograms of them by group, interval, measure and bucket, each in its own
+    interval.
 
     `stored` gives the frames with the offsets from one to another; it is asked when there are many facts, and last.
     """
@@ -99,7 +104,7 @@ class Samples:
             case Acknowledged():
                 self._acked.append(fact)
             case DeadLettered():
-                self._put(fact.group, fact.at_ms // HOUR_MS, _DEAD, 0, fact.messages, 0)
+                self._put(fact.group, fact.at_ms // self._window.interval_ms, _DEAD, 0, fact.messages, 0)
         if len(self._delivered) + len(self._acked) >= _FACTS_AT_ONCE:
             self._count()
 
@@ -151,13 +156,13 @@ class Samples:
     ) -> None:
         """Adds weighed samples of one measure; those without a time are a counter."""
         some = count > 0
-        group, hour, count = group[some], at_ms[some] // HOUR_MS, count[some]
+        group, interval, count = group[some], at_ms[some] // self._window.interval_ms, count[some]
         if not len(count):
             return
         took = np.zeros_like(count) if took_ms is None else np.maximum(0, took_ms[some])
         groups, group_place = np.unique(group, return_inverse=True)
-        hours, hour_place = np.unique(hour, return_inverse=True)
-        place = (group_place * len(hours) + hour_place) * BUCKETS + buckets_of(took)
+        intervals, interval_place = np.unique(interval, return_inverse=True)
+        place = (group_place * len(intervals) + interval_place) * BUCKETS + buckets_of(took)
         places, inverse = np.unique(place, return_inverse=True)
         counts = np.zeros(len(places), np.int64)
         highest = np.zeros(len(places), np.int64)
@@ -165,10 +170,10 @@ class Samples:
         np.maximum.at(highest, inverse, took)
         for at, number, high in zip(places.tolist(), counts.tolist(), highest.tolist(), strict=True):
             cell, bucket = divmod(at, BUCKETS)
-            group_at, hour_at = divmod(cell, len(hours))
-            self._put(int(groups[group_at]), int(hours[hour_at]), measure, bucket, number, high)
+            group_at, interval_at = divmod(cell, len(intervals))
+            self._put(int(groups[group_at]), int(intervals[interval_at]), measure, bucket, number, high)
 
-    def _put(self, group: int, hour: int, measure: int, bucket: int, count: int, highest: int) -> None:
-        cell = (group, hour, measure, bucket)
+    def _put(self, group: int, interval: int, measure: int, bucket: int, count: int, highest: int) -> None:
+        cell = (group, interval, measure, bucket)
         known, high = self._cells.get(cell, (0, 0))
         self._cells[cell] = (known + count, max(high, highest))

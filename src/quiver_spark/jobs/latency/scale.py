@@ -1,4 +1,4 @@
-"""Axes of charts of latency: logarithmic milliseconds upwards, hours in UTC to the right. Pure."""
+"""Axes of charts of latency: logarithmic milliseconds upwards, time in UTC to the right. Pure."""
 
 import math
 from collections.abc import Sequence
@@ -14,7 +14,11 @@ _MINUTE, _DAY = 60_000, 24 * HOUR_MS
 _MARKS = (1, 10, 100, 1_000, 10_000, _MINUTE, 10 * _MINUTE, HOUR_MS, 10 * HOUR_MS, 4 * _DAY, 40 * _DAY, 365 * _DAY)
 _UNITS = ((_MINUTE, 1_000, "s"), (HOUR_MS, _MINUTE, "min"), (_DAY, HOUR_MS, "h"))
 _MOST_DOTS = 24
-_STEPS = (1, 2, 3, 6, 12, 24, 48, 7 * 24, 28 * 24)
+_STEPS = (
+    *(n * _MINUTE for n in (1, 2, 5, 10, 20, 30)),
+    *(n * HOUR_MS for n in (1, 2, 3, 6, 12, 24, 48, 7 * 24, 28 * 24)),
+)
+"""How far marks are from each other."""
 
 
 class Mark(NamedTuple):
@@ -52,20 +56,21 @@ def height(value: float, low: float, high: float) -> float:
     return (math.log(max(LOWEST_MS, value)) - math.log(low)) / (math.log(high) - math.log(low))
 
 
-def hour_marks(first_ms: int, last_ms: int, most: int) -> list[Mark]:
-    """Some hours between two, with the day where it begins; at most so many, unless four weeks are too close."""
-    hours = (last_ms - first_ms) // HOUR_MS + 1
-    step = next((step for step in _STEPS if hours / step <= most), _STEPS[-1]) * HOUR_MS
+def time_marks(first_ms: int, last_ms: int, most: int, interval_ms: int = HOUR_MS) -> list[Mark]:
+    """Some intervals between two, with the day where it begins; at most so many, unless four weeks are too close."""
+    span_ms = last_ms - first_ms + interval_ms
+    steps = [step for step in _STEPS if step >= interval_ms]
+    step = next((step for step in steps if span_ms / step <= most), steps[-1])
     begin = -(-first_ms // step) * step
-    marks = [Mark(at, _hour_label(at, step)) for at in range(begin, last_ms + 1, step)] or [
-        Mark(first_ms, _hour_label(first_ms, HOUR_MS))
+    marks = [Mark(at, _time_label(at, step)) for at in range(begin, last_ms + 1, step)] or [
+        Mark(first_ms, _time_label(first_ms, HOUR_MS))
     ]
     if step < _DAY and not any(mark.at % _DAY == 0 for mark in marks):
         marks[0] = Mark(marks[0].at, f"{_text(marks[0].at, '%d %b')}\n{marks[0].label}")
     return marks
 
 
-def _hour_label(at_ms: int, step: int) -> str:
+def _time_label(at_ms: int, step: int) -> str:
     return _text(at_ms, "%d %b" if at_ms % _DAY == 0 or step >= _DAY else "%H:%M")
 
 
@@ -73,12 +78,12 @@ def _text(at_ms: float, form: str) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime(form).removeprefix("0")
 
 
-def has_dots(hours: Sequence[int], start: int, end: int) -> bool:
-    """Whether each hour of an unbroken run gets a dot: where there are few of them, or no line shows them."""
-    return end - start <= 2 or len(hours) <= _MOST_DOTS
+def has_dots(times: Sequence[int], start: int, end: int) -> bool:
+    """Whether each interval of an unbroken run gets a dot: where there are few of them, or no line shows them."""
+    return end - start <= 2 or len(times) <= _MOST_DOTS
 
 
-def unbroken_runs(hours: Sequence[int]) -> list[tuple[int, int]]:
-    """Runs of consecutive hours, half open: a line does not cross hours without messages."""
-    borders = [0, *(n for n in range(1, len(hours)) if hours[n] - hours[n - 1] > HOUR_MS), len(hours)]
+def unbroken_runs(times: Sequence[int], interval_ms: int = HOUR_MS) -> list[tuple[int, int]]:
+    """Runs of consecutive intervals, half open: a line does not cross those without messages."""
+    borders = [0, *(n for n in range(1, len(times)) if times[n] - times[n - 1] > interval_ms), len(times)]
     return [(start, end) for start, end in pairwise(borders) if start < end]

@@ -45,6 +45,9 @@ AnyOrderOption = Annotated[
 KeepPartitionsOption = Annotated[
     bool, typer.Option("--keep-partitions", help="Write to the same partition; chosen by the key if absent.")
 ]
+LineageOption = Annotated[
+    bool, typer.Option("--lineage", help="Add to the header quiver-lineage where each message was.")
+]
 RunIdOption = Annotated[
     str | None, typer.Option(metavar="ID", help="A run with the same id resumes, and writes nothing twice.")
 ]
@@ -67,6 +70,7 @@ def replay(
     rate: RateOption = None,
     any_order: AnyOrderOption = False,
     keep_partitions: KeepPartitionsOption = False,
+    lineage: LineageOption = False,
     run_id: RunIdOption = None,
     state: StateOption = None,
     dry_run: DryRunOption = False,
@@ -104,6 +108,7 @@ def replay(
         rate=rate,
         in_order=not any_order,
         keep_partitions=keep_partitions,
+        lineage=lineage,
         run_id=run_id,
         state=state,
         dry_run=dry_run,

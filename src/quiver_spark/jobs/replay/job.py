@@ -23,6 +23,7 @@ from quiver_spark.jobs.replay.transforms import messages, ordered
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
 from quiver_spark.lake.opening import open_lake
 from quiver_spark.lake.storage.place import lake_place
+from quiver_spark.lineage import with_lineage
 from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
@@ -44,6 +45,7 @@ class Replay(NamedTuple):
     where: str | None
     in_order: bool
     keep_partitions: bool
+    lineage: bool
     run_id: str
 
     def rows(self, spark: "SparkSession", batch: Sequence[Range], times: Times) -> "DataFrame":
@@ -57,6 +59,7 @@ class Replay(NamedTuple):
 
         seen = Observation()
         frame = self.rows(spark, batch, times)
+        frame = with_lineage(frame) if self.lineage else frame
         frame = ordered(frame) if self.in_order else frame
         written = messages(frame, with_partition=self.keep_partitions).observe(seen, count(lit(1)).alias("rows"))
         key = f"replay/{self.run_id}/{number}"
@@ -78,6 +81,7 @@ def run(
     rate: int | None = None,
     in_order: bool = True,
     keep_partitions: bool = False,
+    lineage: bool = False,
     run_id: str | None = None,
     state: str | Path | None = None,
     dry_run: bool = False,
@@ -89,8 +93,9 @@ def run(
     first, or the one with `topic_id`.
 
     `where` is SQL over the columns of the source, `rate` the maximum of rows per second, `transaction_timeout` how
-    long a batch may take. With a `run_id`, the plan is kept in the directory `state` (in the lake, if there is one),
-    and a run with the same id resumes it.
+    long a batch may take. With `lineage` each message says in the header `quiver-lineage` where it was. With a
+    `run_id`, the plan is kept in the directory `state` (in the lake, if there is one), and a run with the same id
+    resumes it.
     """
     options = batch_read_options(source)
     origin = _origin(options, lake, partitions, topic_id)
@@ -99,7 +104,7 @@ def run(
         sink["usePartitionColumn"] = "true"
     own_id = run_id or SystemRandomness().token(_RUN_BYTES).hex()
     writing = {**sink, **commit_options(transaction_timeout)}
-    job = Replay(origin, writing, where, in_order, keep_partitions, own_id)
+    job = Replay(origin, writing, where, in_order, keep_partitions, lineage, own_id)
     records = _records(run_id, state, lake)
     asked = _asked(source, sink, lake, partitions, where)
     if topic_id is not None:

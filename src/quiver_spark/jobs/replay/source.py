@@ -12,6 +12,7 @@ from quiver_spark.jobs.replay.plan import chosen_files, lake_ranges, row_conditi
 from quiver_spark.lake.reading import lake_frame
 from quiver_spark.lake.table import Lake
 from quiver_spark.source.catalogue import open_catalogue, plan
+from quiver_spark.source.columns import COLUMNS, SPARK_TYPES
 from quiver_spark.source.options import ReadOptions
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class ReplaySource(Protocol):
 class TopicSource:
     options: ReadOptions
     partitions: Sequence[int] | None
+    columns: Sequence[str] = COLUMNS
+    """Those to read, with topic, partition and offset among them."""
 
     def ranges(self) -> list[Range]:
         found: dict[tuple[str, int], Range] = {}
@@ -61,7 +64,8 @@ class TopicSource:
             "end": _places(whole, "stop"),
         }
         place = {"path": self.options.path} if self.options.path else {"bootstrap": self.options.bootstrap}
-        frame = spark.read.format("quiver").options(**options, **place).load()
+        schema = ", ".join(f"{name} {SPARK_TYPES[name]}" for name in self.columns)
+        frame = spark.read.format("quiver").schema(schema).options(**options, **place).load()
         return frame.where(row_condition(batch, times))
 
     def _others(self, batch: Sequence[Range]) -> Iterator[Range]:

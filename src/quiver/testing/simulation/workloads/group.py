@@ -32,6 +32,8 @@ class GroupWorkload:
         self._auto_commit = chance.choice([False, True])
         self._has_pattern = chance.choice([False, True])
         self._has_resets = not self._auto_commit and chance.choice([False, True])
+        if self._has_resets:
+            self._members = 1  # a group is reset when it has no members, which is rare if there are several
         self._positions = Positions(history, TOPIC)
         self._stored: dict[str, Place] = {}
 
@@ -90,7 +92,8 @@ class GroupWorkload:
 
     async def _read(self, process: ClientProcess, wait: float) -> None:
         """As a member, until it leaves by itself, or for ever when all is over and there is nothing left."""
-        stays_until = process.now + process.chance.choice([3.0, 10.0, 100.0])
+        stays = [1.0, 3.0] if self._has_resets else [3.0, 10.0, 100.0]
+        stays_until = process.now + process.chance.choice(stays)
         stream = process.client.stream(
             None if self._has_pattern else TOPIC,
             pattern=PATTERN if self._has_pattern else None,

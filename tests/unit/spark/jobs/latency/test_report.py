@@ -20,10 +20,10 @@ from quiver_spark.jobs.latency.samples import HOUR_MS, NAMES, Samples, StoredTim
 from quiver_spark.jobs.latency.scale import (
     LOWEST_MS,
     height,
-    hour_marks,
     latency_marks,
     latency_range,
     shown_ms,
+    time_marks,
     unbroken_runs,
 )
 from quiver_spark.source.options import read_options
@@ -92,7 +92,7 @@ def test_what_runs_and_frames_have_in_common(stored: StoredTimes, runs: list[tup
 def rows_of(samples: Samples) -> set[tuple[int, int, str, int, int]]:
     """Group, hour, what, how many, and the largest."""
     return {
-        (row["group_id"], row["hour"], NAMES[row["measure"]], row["count"], row["highest"])
+        (row["group_id"], row["interval"], NAMES[row["measure"]], row["count"], row["highest"])
         for batch in samples.rows("t")
         for row in batch.to_pylist()
     }
@@ -161,19 +161,19 @@ def test_a_report_has_hours_and_all_of_them_together() -> None:
     ]
     assert found.groups == ["g2", "#1"], "the one with most acks first; one without a name was deleted"
     total, first = found.totals[-1], found.of("orders", "g2")[0]
-    assert (total.counters["acks"], first.counters["acks"], first.hour) == (29 * 200, 200, "2027-01-15T12:00:00Z")
+    assert (total.counters["acks"], first.counters["acks"], first.time) == (29 * 200, 200, "2027-01-15T12:00:00Z")
     record = first.record()
     assert record["publish_to_ack_p50_ms"] == 60
     assert record["publish_to_ack_max_ms"] == 5000
     assert record["delivery_to_ack_count"] == 200
-    assert len(found.hours) == 4 * 29
+    assert len(found.intervals) == 4 * 29
 
 
 def test_lines_leave_hours_without_messages_out() -> None:
     [[panel, *_], _] = panels(some_report())
     [line, _] = panel.lines
-    assert (line.group, line.color, len(line.hours)) == ("g2", 0, 29)
-    assert unbroken_runs(line.hours) == [(0, 7), (7, 29)]
+    assert (line.group, line.color, len(line.times)) == ("g2", 0, 29)
+    assert unbroken_runs(line.times) == [(0, 7), (7, 29)]
     assert left_out(some_report(groups=MOST_GROUPS + 2)) == "The table has 2 more groups."
     assert left_out(some_report()) == ""
 
@@ -215,7 +215,7 @@ def test_the_axis_of_latencies() -> None:
     ],
 )
 def test_the_axis_of_hours(hours: int, labels: list[str]) -> None:
-    marks = hour_marks(NOON_MS, NOON_MS + (hours - 1) * HOUR_MS, 5)
+    marks = time_marks(NOON_MS, NOON_MS + (hours - 1) * HOUR_MS, 5)
     assert [mark.label for mark in marks] == labels
 
 
