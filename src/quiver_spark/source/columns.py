@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import NAMES
+from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, HEADERS_TYPE, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Column
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -199,7 +200,7 @@ def numbers_of(frame: OpenFrame | None, column: Column) -> _Integers:
     assert frame is not None
     found = frame.column(column)
     assert found is not None
-    numbers: _Integers = found.to_numpy()
+    numbers: _Integers = to_numbers(found)
     return numbers
 
 

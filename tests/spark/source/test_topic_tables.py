@@ -42,7 +42,7 @@ def test_topics_of_a_broker_in_the_same_process_are_tables(
     assert spark.read.format("quiver").option("topic", "orders").load().count() == 103
     embedded.topics.create("copies", partitions=1)
     assert {row.tableName for row in spark.sql("SHOW TABLES IN quiver").collect()} == {"orders", "copies"}
-    spark.sql("INSERT INTO quiver.copies SELECT 'k' AS key, cast(id AS string) AS value FROM range(5)")
+    spark.sql("INSERT INTO quiver.copies SELECT 'k' AS key, cast(id AS string) AS value FROM range(0, 5, 1, 1)")
     copies = spark.table("quiver.copies")
     assert copies.count() == 5
     query = (
