@@ -48,8 +48,14 @@ def judge(results: Results, peers: set[str], limits: Mapping[str, Metrics] | Non
     bulk = (_publish(results, peers), _large(results, limits or {}), _keyed(results), _consume(results, peers))
     streams = (*bulk, _latency(results), _operation(results))
     by_area = (*streams, _groups(results), _queues(results, peers), _delays(results), _exactly_once(results))
-    spark = (_spark_reads(results), _spark_writes(results), _spark_archive(results))
-    return [verdict for area in (*by_area, *spark) for verdict in area]
+    spark = (
+        _spark_reads(results),
+        _spark_orders(results),
+        _spark_kafka(results),
+        _spark_writes(results),
+        _spark_archive(results),
+    )
+    return [verdict for area in (*by_area, _looking(results), *spark) for verdict in area]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -227,6 +233,27 @@ def _compaction(results: Results) -> Iterable[Verdict]:
     yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
 
 
+def _looking(results: Results) -> Iterable[Verdict]:
+    """What it may cost to look at a broker: metrics, search, tails, traces, the console."""
+
+    def figure(workload: str, detail: str, metric: str) -> Figure | None:
+        return _figure(_first(results, workload, detail), metric)
+
+    yield at_most("scrape of 1,000 topics, 100 groups", 20, "ms", figure("observe", "scrapes", "loop_ms_per_scrape"))
+    yield at_most("ten streams of the overview", 5, "% of a core", figure("observe", "10 streams", "core_percent"))
+    yield at_most("life of a message, p99", 50, "ms", figure("observe", "lives", "life_p99_ms"))
+    yield at_least("search in JSON, a field", 1e6, "msg/s", figure("search", "a field", "rate"))
+    yield at_most("search: slowest response meanwhile, p99", 20, "ms", figure("search", "a field", "probe_p99_ms"))
+    yield at_least("live tail: published meanwhile", 95_000, "msg/s", figure("search", "live tail", "rate_published"))
+    for way in ("send_many", "send"):
+        sampled, plain = (figure("tracing", f"{way}, {share} sampled", "us_per_message") for share in ("1%", "0%"))
+        ratio = sampled and sampled.over(plain)
+        yield at_most(f"{way} with 1 % sampled against none", 1.03, "times", ratio)
+    yield at_most("console: first paint", 500, "ms", figure("console", "1000 topics", "first_paint_ms"))
+    yield at_most("console: page change, p99", 200, "ms", figure("console", "1000 topics", "page_change_p99_ms"))
+    yield at_most("console: ten tabs", 5, "% of a core", figure("console", "10 tabs", "core_percent"))
+
+
 def _spark_reads(results: Results) -> Iterable[Verdict]:
     def rate(detail: str) -> Figure | None:
         return _figure(_first(results, "spark-reads", detail), "rate")
@@ -234,8 +261,11 @@ def _spark_reads(results: Results) -> Iterable[Verdict]:
     files, parquet = rate("full scan of segment files"), rate("full scan of Parquet")
     yield at_least("spark: full scan through the broker", 2e6, "rows/s", rate("full scan through the broker"))
     yield at_least("spark: full scan of segment files", 2.5e6, "rows/s", files)
-    yield at_least("spark: full scan of segment files against Parquet", 0.6, "times", files and files.over(parquet))
+    yield at_least("spark: full scan of segment files against Parquet", 0.8, "times", files and files.over(parquet))
+    yield at_least("spark: count through the broker", 2e7, "rows/s", rate("count through the broker"))
     yield at_least("spark: count of one column", 5e6, "rows/s", rate("count of one column through the broker"))
+    ours, theirs = rate("aggregation through the broker"), rate("aggregation of Parquet")
+    yield at_least("spark: aggregation through the broker against Parquet", 0.6, "times", ours and ours.over(theirs))
     yield at_least("spark: stream with availableNow, 2 M rows a batch", 1.2e6, "rows/s", rate("availableNow"))
     default = _first(results, "spark-reads", "publish to sink, default trigger")
     yield at_most("spark: publish to sink, default trigger, p50", 600, "ms", _figure(default, "sink_p50_ms"))
@@ -246,6 +276,28 @@ def _spark_reads(results: Results) -> Iterable[Verdict]:
     yield at_most("spark: scan of 50 M rows against 10 M", 5.5, "times", seconds and seconds.over(fifth))
     peak = _figure(_first(results, "spark-curve", "workers") or whole, "worker_peak_mb")
     yield at_most("spark: memory of a Python worker", 400, "MB", peak)
+
+
+def _spark_orders(results: Results) -> Iterable[Verdict]:
+    def figure(detail: str, metric: str) -> Figure | None:
+        return _figure(_first(results, "spark-orders", detail), metric)
+
+    ours, parquet = figure("full scan through the broker", "rate"), figure("full scan of Parquet", "rate")
+    ratio = ours and ours.over(parquet)
+    yield at_least("spark: full scan of JSON orders through the broker against Parquet", 0.6, "times", ratio)
+    found = figure("look-up of a key through the broker", "seconds")
+    yield at_most("spark: look-up of a key among 1.5 M orders", 0.5, "s", found)
+    first = figure("first count through the broker", "first_result_s")
+    yield at_most("spark: first result of a new session", 12, "s", first)
+
+
+def _spark_kafka(results: Results) -> Iterable[Verdict]:
+    for detail, target in (("full scan", 4), ("availableNow", 2)):
+        ours, kafkas = (
+            _figure(results.find(subject, "spark-kafka", size=SIZE, detail=detail), "rate")
+            for subject in ("quiver", "kafka")
+        )
+        yield at_least(f"spark: {detail} against Spark's Kafka source", target, "times", ours and ours.over(kafkas))
 
 
 def _spark_writes(results: Results) -> Iterable[Verdict]:

@@ -20,6 +20,8 @@ from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
 from benchmarks.workloads.queues.unsettled import measure_queue_unsettled
 from benchmarks.workloads.spark.archive import measure_spark_archive
+from benchmarks.workloads.spark.kafka_source import measure_spark_kafka
+from benchmarks.workloads.spark.orders import measure_spark_orders
 from benchmarks.workloads.spark.reads import measure_spark_curve, measure_spark_reads
 from benchmarks.workloads.spark.writes import measure_spark_writes
 from benchmarks.workloads.streams.commits import measure_group_commits
@@ -59,6 +61,8 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "tracing": measure_tracing,
     "console": measure_console,
     "spark-reads": measure_spark_reads,
+    "spark-orders": measure_spark_orders,
+    "spark-kafka": measure_spark_kafka,
     "spark-curve": measure_spark_curve,
     "spark-writes": measure_spark_writes,
     "spark-archive": measure_spark_archive,

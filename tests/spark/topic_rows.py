@@ -143,8 +143,10 @@ def sorted_rows(rows: Iterable[Any]) -> list[Row]:
 
 
 def read_rows(**words: object) -> list[Row]:
-    """What a batch read with these options gives, slice by slice and without Spark."""
-    options = read_options({name: str(word) for name, word in words.items()}, now_ms=SystemClock().now_ms())
+    """What a batch read with these options gives, slice by slice and without Spark; through the broker, if one is
+    named and nothing else is said."""
+    given = {"localFiles": "false"} | {name: str(word) for name, word in words.items()}
+    options = read_options(given, now_ms=SystemClock().now_ms())
     found = []
     for slice_ in plan(options, cores=2):
         for batch in read_slice(slice_, options):

@@ -14,6 +14,18 @@ def jars_directory() -> Path:
     return Path(cache) / "quiver-bench" / "kafka"
 
 
+def source_directory() -> Path:
+    """Of Spark's own Kafka source."""
+    return jars_directory().with_name("kafka-source")
+
+
+def source_absence() -> str | None:
+    """Why Spark's Kafka source cannot be measured here, or None."""
+    if not list(source_directory().glob("spark-sql-kafka-*.jar")):
+        return _no_jars(source_directory())
+    return _server_absence()
+
+
 def kafka_version() -> str | None:
     """Of the jars that are there."""
     found = sorted(jars_directory().glob("kafka_2.13-*.jar"))
@@ -22,12 +34,18 @@ def kafka_version() -> str | None:
 
 def kafka_absence() -> str | None:
     """Why Kafka cannot be measured here, or None."""
+    return _server_absence() or absence(module="confluent_kafka")
+
+
+def _server_absence() -> str | None:
     for program in ("java", "javac"):
         if find_program(program) is None:
             return f"{program} is not installed (a JDK of version 17 or newer is needed)"
-    if kafka_version() is None:
-        return f"no jars in {jars_directory()} (make bench-peers puts them there when Maven is installed)"
-    return absence(module="confluent_kafka")
+    return _no_jars(jars_directory()) if kafka_version() is None else None
+
+
+def _no_jars(directory: Path) -> str:
+    return f"no jars in {directory} (make bench-peers puts them there when Maven is installed)"
 
 
 def java_command(*arguments: str, classes: Path | None = None) -> list[str]:

@@ -42,7 +42,7 @@ def measure_spark_archive(run: Run) -> None:
             client.topics.create("archived", partitions=PARTITIONS)
         run_roles({"fill": Role(fill_distinct, (broker.address, "archived", count, SIZE, PARTITIONS))}, timeout=600)
         sources = {
-            "through the broker": {"topic": "archived", "bootstrap": broker.address},
+            "through the broker": {"topic": "archived", "bootstrap": broker.address, "localFiles": "false"},
             "of segment files": {"topic": "archived", "path": str(broker.data_dir)},
         }
         place = run.scratch / "spark-archive-lake"
@@ -90,10 +90,11 @@ def archive_to_store(
     from quiver_spark.jobs import archive as job
 
     os.environ.update(settings)
+    name = f"{place.name}-{time.monotonic_ns()}"  # the store remembers directories that were removed under it
     begin = time.monotonic()
-    summary = job.run(spark, source, f"s3://{BUCKET}/{place.name}")
+    summary = job.run(spark, source, f"s3://{BUCKET}/{name}")
     seconds = time.monotonic() - begin
-    shutil.rmtree(directory / BUCKET / place.name)
+    shutil.rmtree(directory / BUCKET / name)
     return summary.rows, seconds
 
 

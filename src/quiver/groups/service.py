@@ -15,7 +15,6 @@ from quiver.groups.events import (
     QueueResumed,
     SettingsChanged,
 )
-from quiver.groups.locks import GroupLocks
 from quiver.groups.table import Group, GroupTable
 from quiver.model.errors import CorruptData, GroupKindMismatch, GroupNotFound, GroupOrderingMismatch, QuiverError
 from quiver.model.names import check_name
@@ -23,6 +22,7 @@ from quiver.model.queue import Ordering, Pause
 from quiver.storage.journaled_state import EventCodec, JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.key_locks import KeyLocks
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.periodic_task import PeriodicTask
 
@@ -41,7 +41,7 @@ class Groups:
         self._table = GroupTable()
         self._journaled = JournaledState(LOG_ID, self._table, _CODEC, clock=clock)
         self._last_id = 0
-        self.locks = GroupLocks()
+        self.locks = KeyLocks()
         """Held by everybody who changes a group, or needs it not to change."""
         self.task = PeriodicTask("groups", self._keep_up, every_seconds=_SNAPSHOT_CHECK_SECONDS)
 

@@ -74,8 +74,8 @@ class _News:
     """Which parts of a request have more to read since they were last taken."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
         self._changed: set[int] = set()
+        self._waiting: asyncio.Future[None] | None = None
         self._watched: list[tuple[CommittedView, Callable[[], None]]] = []
 
     def watch(self, number: int, committed: CommittedView) -> None:
@@ -88,22 +88,28 @@ class _News:
             committed.unwatch(wake)
 
     def take(self) -> set[int]:
-        self._event.clear()
         changed, self._changed = self._changed, set()
         return changed
 
     async def within(self, seconds: float) -> bool:
         """Waits until there is something; False when there is nothing in time."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        return True
+        if not self._changed:
+            loop = asyncio.get_running_loop()
+            self._waiting = loop.create_future()
+            timer = loop.call_later(seconds, self._wake)
+            try:
+                await self._waiting
+            finally:
+                timer.cancel()
+        return bool(self._changed)
 
     def note(self, number: int) -> None:
         self._changed.add(number)
-        self._event.set()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(None)
 
 
 def _release(answer: Sequence[FetchedSlice]) -> None:

@@ -41,7 +41,7 @@ from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
 from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader
 from quiver.storage.port import Log, LogOptions
-from quiver.storage.writer import Queued, SerialWriter
+from quiver.storage.writer import Queued, Rest, SerialWriter, append_and_wait
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -137,7 +137,9 @@ class Partition:
             ids = FrameIds(frame, header)
         pending = PendingFrame(frame, header, future, ids, check_ids)
         is_small = size <= (_AT_ONCE_BYTES if ids is None else _IDS_AT_ONCE_BYTES)
-        if not (is_small and self._writer.is_idle and self._write_now(pending, sync=True)):
+        if is_small and self._writer.is_idle:
+            self._write_now(pending, sync=True)
+        else:
             self._writer.submit(pending, size)
         return future
 
@@ -149,7 +151,9 @@ class Partition:
         self._check_writable(0)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         pending = PendingMarker(producer_id, epoch, commit, future)
-        if not (self._writer.is_idle and self._write_now(pending, sync=False)):
+        if self._writer.is_idle:
+            self._write_now(pending, sync=False)
+        else:
             self._writer.submit(pending, 0)
         return future
 
@@ -295,58 +299,43 @@ class Partition:
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")
 
-    def _write_now(self, pending: PendingFrame | PendingMarker, *, sync: bool) -> bool:
-        """Writes a small frame without a task, while the writer is idle; False when it must queue.
-
-        Where it waits for a sync, the writer is held until then, and what comes meanwhile queues.
-        """
-        log = self.log
+    def _write_now(self, pending: PendingFrame | PendingMarker, *, sync: bool) -> None:
+        """Writes a small frame by itself, while the writer is idle; what comes before it is on disk queues."""
+        writer, log = self._writer, self.log
         assigned = self._assigner.assigned(pending, self.saved_state.now_ms(), log.end_offset)
-        frames = assigned.frames
-        try:
-            if frames and sync and self._config.durability == "fsync":
-                if log.begin_append(frames, partial(self._end_write, assigned)):
-                    self._writer.hold()
-                    return True
-                self.tables.undo(assigned)
-                return False
-            if frames and not log.append_at_once(frames, sync=sync):
-                self.tables.undo(assigned)
-                return False
-        except Exception as error:
-            self._fail(error, assigned)
-            return True
-        self._finish(assigned)
-        return True
+        writer.hold(writer.append(log, assigned.frames, partial(self._end_append, assigned), sync=sync))
 
-    def _end_write(self, assigned: Assigned, error: Exception | None) -> None:
-        try:
-            if error is None:
-                self._finish(assigned)
-            else:
-                self._fail(error, assigned)
-        finally:
-            self._writer.release()
-
-    async def _write(self, batch: list[Pending]) -> None:
+    def _write(self, batch: list[Pending]) -> Rest | bool:
+        has_ids = False
         for pending in batch:
             if isinstance(pending, MessageBatch):
                 pending.sealed = True
                 if self._open_batches.get(pending.priority, (None, None))[0] is pending:
                     del self._open_batches[pending.priority]
-        batch = [pending for pending in batch if await self._prepared(pending)]
+            elif isinstance(pending, PendingFrame) and pending.ids is not None:
+                has_ids = True
+        if has_ids:
+            return partial(self._prepare_and_append, batch)
+        assigned = self._assigned(batch)
+        sync = not all(stamped.header.is_control for stamped in assigned.frames)
+        return self._writer.append(self.log, assigned.frames, partial(self._end_append, assigned), sync=sync)
+
+    async def _prepare_and_append(self, batch: list[Pending]) -> None:
+        assigned = self._assigned([pending for pending in batch if await self._prepared(pending)])
+        await append_and_wait(self.log, assigned.frames, partial(self._end_append, assigned))
+
+    def _assigned(self, batch: list[Pending]) -> Assigned:
         assigned = Assigned(self.log.end_offset)
         now_ms = self.saved_state.now_ms()
         for pending in batch:
             self._assigner.assign(pending, now_ms, assigned)
-        try:
-            if assigned.frames:
-                sync = not all(stamped.header.is_control for stamped in assigned.frames)
-                await self.log.append(assigned.frames, sync=sync)
-        except Exception as error:
-            self._fail(error, assigned)
-        else:
+        return assigned
+
+    def _end_append(self, assigned: Assigned, error: Exception | None) -> None:
+        if error is None:
             self._finish(assigned)
+        else:
+            self._fail(error, assigned)
 
     async def _prepared(self, pending: Pending) -> bool:
         """Does slow work before offsets are assigned; False: the item is refused."""

@@ -31,6 +31,7 @@ from quiver.records.header import (
     body_crc,
     unpack_header,
 )
+from quiver.records.single import is_single_body
 
 _LOWEST_PRIORITY = 4
 KEY_NEEDED = "the topic is compacted, so every message needs a key"
@@ -64,12 +65,15 @@ def check_frame(
     _check_fields(header, allow_control)
     if header.length % ALIGNMENT or any(body[header.length - header.padding :]):
         raise InvalidFrame(problem=f"it is not padded with zeros to {ALIGNMENT} bytes")
+    most = limits.message_bytes if max_message_bytes is None else max_message_bytes
+    is_plain = header.min_timestamp_ms == header.max_timestamp_ms and not needs_keys
+    if is_plain and header.uncompressed_length <= most and is_single_body(body, header):
+        return header  # most messages that come one by one: opening them takes Arrow as long as all other checks
     batch = open_body(body, header)
     layout = layout_for(header.columns)
     if needs_keys:
         _check_keys(batch, header, layout)
     _check_times(batch, header, layout)
-    most = limits.message_bytes if max_message_bytes is None else max_message_bytes
     # The buffers of a body do not overlap, so no message is larger than the body.
     if header.uncompressed_length > most:
         _check_message_sizes(batch, layout, most)

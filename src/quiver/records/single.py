@@ -25,6 +25,8 @@ _MOST_KEPT = 4096
 
 _LENGTH = struct.Struct("<I")
 _ENDS = struct.Struct("<ii")
+_PREFIX_BYTES = 8
+"""Of an Arrow message: a marker and the length of its metadata."""
 _PADDING = [bytes(count) for count in range(ALIGNMENT)]
 _NO_KEY = -1
 
@@ -64,6 +66,28 @@ def single_frame(
     return b"".join((head[:4], _LENGTH.pack(crc), head[8:], body))
 
 
+def is_single_body(body: memoryview, header: FrameHeader) -> bool:
+    """Whether a body is what `single_frame` writes, byte for byte but for key and value: then it is sound.
+
+    False says nothing: `open_body` finds out.
+    """
+    if header.record_count != 1 or header.columns & ~COLUMN_KEY or header.padding or header.compression:
+        return False
+    lengths, position = [_NO_KEY], 0
+    try:
+        position = end = _PREFIX_BYTES + _LENGTH.unpack_from(body, _LENGTH.size)[0]
+        for most in (SINGLE_KEY_BYTES, SINGLE_VALUE_BYTES) if header.columns else (SINGLE_VALUE_BYTES,):
+            first, length = _ENDS.unpack_from(body, end)
+            if first or not 0 <= length <= most:
+                return False
+            lengths.append(length)
+            end += _ENDS.size + length + -length % ALIGNMENT
+    except struct.error:
+        return False
+    of_frame = (lengths[-2], lengths[-1])
+    return end == len(body) and body[:position] == (_arrow_metadata.get(of_frame) or _learn(of_frame))
+
+
 def single_value(frame: bytes, header: FrameHeader) -> bytes | None:
     """The value of a stored frame that has one message and no other column, uncompressed.
 
@@ -73,7 +97,7 @@ def single_value(frame: bytes, header: FrameHeader) -> bytes | None:
         return None
     if google_crc32c.value(frame[:4] + frame[32:]) != header.body_crc:
         return None
-    buffers = HEADER_BYTES + 8 + _LENGTH.unpack_from(frame, HEADER_BYTES + 4)[0]
+    buffers = HEADER_BYTES + _PREFIX_BYTES + _LENGTH.unpack_from(frame, HEADER_BYTES + 4)[0]
     _, length = _ENDS.unpack_from(frame, buffers)
     data = frame[buffers + _ENDS.size :]
     return data[:length] if length + -length % ALIGNMENT == len(data) else None  # a tombstone has one more buffer

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -27,7 +28,7 @@ from quiver.records.read import open_frame, split_frames
 from quiver.records.single import NO_IDENTITY, is_single, single_frame
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.port import Log, LogOptions, Snapshot, Storage
-from quiver.storage.writer import SerialWriter
+from quiver.storage.writer import Rest, SerialWriter
 from quiver.system.clock import Clock
 
 logger = logging.getLogger(__name__)
@@ -289,20 +290,31 @@ class Journal:
         finally:
             self._sync_task = None
 
-    async def _write(self, batch: list[_Pending]) -> None:
-        base = self._log.end_offset
+    def _write(self, batch: list[_Pending]) -> Rest | bool:
         try:
             stamped = self._stamped([pending.record for pending in batch])
-            await self._log.append([stamped])
         except Exception as error:
-            self._failures += 1
-            for pending in batch:
-                _fail(pending, _shown(error))
-            return
-        finally:
-            self._ended += len(batch)
+            self._fail(batch, error)
+            return True
+        return self._writer.append(self._log, [stamped], partial(self._end_append, batch, stamped))
+
+    def _end_append(self, batch: list[_Pending], stamped: StampedFrame, error: Exception | None) -> None:
+        if error is None:
+            self._finish(batch, stamped)
+        else:
+            self._fail(batch, error)
+
+    def _fail(self, batch: list[_Pending], error: Exception) -> None:
+        self._failures += 1
+        self._ended += len(batch)
+        for pending in batch:
+            _fail(pending, _shown(error))
+
+    def _finish(self, batch: list[_Pending], stamped: StampedFrame) -> None:
+        """The records are on disk."""
+        self._ended += len(batch)
         self._note_change(stamped.header.frame_bytes)
-        for index, pending in enumerate(batch):
+        for offset, pending in enumerate(batch, stamped.header.base_offset):
             try:
                 if not pending.is_applied:
                     self._apply(pending.record)
@@ -311,7 +323,7 @@ class Journal:
                 _fail(pending, error)
             else:
                 if not pending.future.done():
-                    pending.future.set_result(base + index)
+                    pending.future.set_result(offset)
 
 
 async def _nothing() -> None:

@@ -92,6 +92,10 @@ class FrameSlice(Protocol):
 
     async def read(self) -> bytes | memoryview: ...
 
+    def read_at_once(self) -> bytes | memoryview | None:
+        """The same for a slice that is small; None for others, whose reading may take long."""
+        ...
+
     async def read_headers(self, max_bytes: int) -> bytes:
         """The headers of its whole frames, one after the other: at least one, and no more than fit in `max_bytes`."""
         ...

@@ -2,13 +2,18 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, ParamSpec, Protocol, TypeVar
+from queue import SimpleQueue
+from threading import Thread
+from typing import ParamSpec, Protocol, TypeVar
+
+from quiver.system.quick_calls import QuickCalls
 
 P = ParamSpec("P")
 T = TypeVar("T")
+OnEnd = Callable[[BaseException | None], None]
 
 
 class Threads(Protocol):
@@ -18,6 +23,13 @@ class Threads(Protocol):
         """What the call returns or raises.
 
         A cancelled caller still waits for a call that has begun, so that its changes are complete when this returns.
+        """
+        ...
+
+    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+        """Begins a call. `on_end` is called on the loop in a later turn, with the error if the call raised one.
+
+        With `may_hold_up_loop` it may run on the loop if such calls were quick lately: for calls that few wait for.
         """
         ...
 
@@ -31,24 +43,123 @@ NewThreads = Callable[[int, str], Threads]
 
 
 class ThreadPool:
-    """Real threads."""
+    """Real threads, each started when there is a call for it. The calls come from one event loop.
+
+    Lighter than `concurrent.futures`, whose futures, locks and conditions cost more than a small write.
+    """
 
     def __init__(self, threads: int, name: str) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=f"quiver-{name}")
+        self._most, self._name = threads, f"quiver-{name}"
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._threads: list[Thread] = []
+        self._unfinished = 0
+        self._quick_calls = QuickCalls()
+        self._is_closed = False
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-        job = self._pool.submit(_work, loop, done, call, args, kwargs)
+        loop, result = asyncio.get_running_loop(), list[T]()
+        done: asyncio.Future[None] = loop.create_future()
+        queued = _Call(loop, lambda: result.append(call(*args, **kwargs)), partial(_set, done))
+        self._put(queued)
         try:
-            return await done
+            await done
         except asyncio.CancelledError:
-            if not job.cancel():
-                await _until_done(job)
+            if not queued.take():
+                await queued.ended()
             raise
+        return result[0]
+
+    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        queued = _Call(loop, call, on_end)
+        if may_hold_up_loop and not self._unfinished and self._quick_calls.may_run_on_loop():
+            queued.work()
+            self._quick_calls.took(queued.seconds)
+            loop.call_soon(queued.end)
+        else:
+            self._put(queued)
+
+    def _put(self, call: "_Call") -> None:
+        if self._is_closed:
+            raise RuntimeError("the threads are closed")
+        self._unfinished += 1
+        if self._unfinished > len(self._threads) < self._most:
+            thread = Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._calls.put(call)
+
+    def _work(self) -> None:
+        """In a thread."""
+        while (call := self._calls.get()) is not None:
+            if call.take():
+                call.work()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                call.loop.call_soon_threadsafe(self._end, call)
+
+    def _end(self, call: "_Call") -> None:
+        self._unfinished -= 1
+        self._quick_calls.took(call.seconds)
+        call.end()
 
     def close(self) -> None:
-        self._pool.shutdown(wait=True)
+        self._is_closed = True
+        for _ in self._threads:
+            self._calls.put(None)
+        for thread in self._threads:
+            thread.join()
+
+
+class _Call:
+    """A call in a thread, and how it ended."""
+
+    __slots__ = ("_call", "_error", "_free", "_on_end", "_waiting", "is_ended", "loop", "seconds")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, call: Callable[[], object], on_end: OnEnd) -> None:
+        self.loop = loop
+        self.seconds = 0.0
+        self.is_ended = False
+        self._call, self._on_end = call, on_end
+        self._error: BaseException | None = None
+        self._free = [True]
+        self._waiting: asyncio.Future[None] | None = None
+
+    def take(self) -> bool:
+        """True once: for the thread that begins it, or for the caller who gives it up before."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return False
+
+    def work(self) -> None:
+        begun = time.perf_counter()
+        try:
+            self._call()
+        except BaseException as error:
+            self._error = error
+        self.seconds = time.perf_counter() - begun
+
+    def end(self) -> None:
+        """On the loop."""
+        self.is_ended = True
+        self._on_end(self._error)
+        _set(self._waiting, None)
+
+    async def ended(self) -> None:
+        """Returns when it has ended, also to a caller who is cancelled again."""
+        while not self.is_ended:
+            self._waiting = self.loop.create_future()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._waiting
+
+
+def _set(future: "asyncio.Future[None] | None", error: BaseException | None) -> None:
+    if future is None or future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)
 
 
 class InlineThreads:
@@ -62,35 +173,13 @@ class InlineThreads:
             raise RuntimeError("cannot schedule new futures after shutdown")
         return call(*args, **kwargs)
 
+    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+        error: BaseException | None = None
+        try:
+            call()
+        except BaseException as problem:
+            error = problem
+        asyncio.get_running_loop().call_soon(on_end, error)
+
     def close(self) -> None:
         self._is_closed = True
-
-
-def _work(
-    loop: asyncio.AbstractEventLoop,
-    done: "asyncio.Future[T]",
-    call: Callable[..., T],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> None:
-    """In the thread. Shorter than `asyncio.wrap_future`, which takes locks and calls on both sides."""
-    end: Callable[[], None]
-    try:
-        end = partial(done.set_result, call(*args, **kwargs))
-    except BaseException as error:
-        end = partial(done.set_exception, error)
-    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-        loop.call_soon_threadsafe(_unless_done, done, end)
-
-
-def _unless_done(done: "asyncio.Future[T]", end: Callable[[], None]) -> None:
-    if not done.done():
-        end()
-
-
-async def _until_done(job: Future[T]) -> None:
-    while not job.done():
-        try:
-            await asyncio.wait([asyncio.wrap_future(job)])
-        except asyncio.CancelledError:
-            continue

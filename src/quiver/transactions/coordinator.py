@@ -5,8 +5,8 @@ acks.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound, UnknownProducer
@@ -17,6 +17,7 @@ from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
+from quiver.system.key_locks import HeldKeys, KeyLocks
 from quiver.telemetry.histogram import Histogram
 from quiver.topics.catalogue import ProducerIds
 from quiver.transactions.commit_key import CommitKey
@@ -59,7 +60,7 @@ class Coordinator:
         self.journaled = JournaledState(LOG_ID, self._state, CODEC, clock=clock)
         self.open: dict[int, OpenTransaction] = {}
         """By producer id; always of the producer's current epoch."""
-        self._locks: dict[int | str, tuple[asyncio.Lock, int]] = {}
+        self._locks = KeyLocks()
         self._last_decision = 0
         self._completed: list[int] = []
         """Decisions that are completely applied; the next record says so."""
@@ -93,28 +94,9 @@ class Coordinator:
                 await self.journaled.append(Completed(self._completed))
         await self.journaled.close()
 
-    @asynccontextmanager
-    async def alone(self, *keys: int | str) -> AsyncIterator[None]:
+    def alone(self, *keys: int | str) -> HeldKeys:
         """While it is held, nobody else ends a transaction of these producers or uses these names."""
-        async with AsyncExitStack() as stack:
-            for number, key in enumerate(sorted(set(keys), key=lambda key: (isinstance(key, str), key))):
-                await stack.enter_async_context(self._lock(key))
-                await _give_way(number)
-            yield
-
-    @asynccontextmanager
-    async def _lock(self, key: int | str) -> AsyncIterator[None]:
-        lock, users = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = (lock, users + 1)
-        try:
-            async with lock:
-                yield
-        finally:
-            users = self._locks[key][1] - 1
-            if users:
-                self._locks[key] = (lock, users)
-            else:
-                del self._locks[key]
+        return self._locks.hold(*keys)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()

@@ -22,11 +22,12 @@ from quiver.model.errors import (
 from quiver.model.names import TopicPartition
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.transaction import GroupOffsetCommit
-from quiver.partition.partition import Partition
+from quiver.partition.partition import Appended, Partition
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.streams.service import Streams
 from quiver.system.backoff import Backoff
+from quiver.system.pace import Pace
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
@@ -34,9 +35,10 @@ from quiver.transactions.events import Decided, Participant, ProducerOutcome
 
 logger = logging.getLogger(__name__)
 
-_MARKERS_AT_ONCE = 128
-"""Others get a turn on the event loop in between."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
+
+
+_Marker = tuple[ProducerOutcome, Participant]
 
 
 class _Work:
@@ -47,7 +49,7 @@ class _Work:
         self.acks = acks
         self.has_acks = bool(decided.acks)
         self.offsets = list(decided.offsets)
-        self.markers = [
+        self.markers: list[_Marker] = [
             (outcome, participant) for outcome in decided.outcomes for participant in outcome.participants
         ]
         self.marked: dict[Partition, None] = {}
@@ -106,19 +108,6 @@ class DecisionApplier:
             for producer_id, transaction in partition.tables.transactions.open.items():
                 yield (producer_id, transaction.epoch), participant
 
-    async def mark(self, producer_id: int, epoch: int, participant: Participant, *, commit: bool) -> Partition | None:
-        """Writes one marker; None when the partition is gone."""
-        try:
-            if participant.is_schedule:
-                topic = self._catalogue.topic_by_id(participant.topic_id)
-                partition = await self._delays.schedule_log(topic, participant.partition)
-            else:
-                partition = self._partitions.get(participant.topic_id, participant.partition)
-        except (TopicNotFound, PartitionNotFound):
-            return None
-        await partition.append_marker(producer_id, epoch, commit=commit)
-        return partition
-
     async def flush(self) -> None:
         """Syncs what is written; decisions that are done are then completely applied."""
         works, self._done = self._done, []
@@ -138,6 +127,9 @@ class DecisionApplier:
 
     async def _attempt(self, work: _Work) -> None:
         """Does what can be done."""
+        if not (work.offsets or work.has_acks):  # then tasks would only cost time
+            await self._put_markers(work)
+            return
         await _all(
             [
                 self._put_markers(work),
@@ -147,22 +139,38 @@ class DecisionApplier:
         )
 
     async def _put_markers(self, work: _Work) -> None:
-        markers, commit = work.markers, work.decided.commit
-        found: list[Partition | BaseException | None] = []
-        for start in range(0, len(markers), _MARKERS_AT_ONCE):
-            some = markers[start : start + _MARKERS_AT_ONCE]
-            found += await asyncio.gather(
-                *(
-                    self.mark(outcome.producer_id, outcome.epoch, participant, commit=commit)
-                    for outcome, participant in some
-                ),
-                return_exceptions=True,
-            )
-        work.markers = [marker for marker, one in zip(markers, found, strict=True) if isinstance(one, BaseException)]
-        work.marked |= dict.fromkeys(one for one in found if isinstance(one, Partition))
-        for (_, participant), one in zip(markers, found, strict=True):
-            if isinstance(one, BaseException):
-                logger.warning("the marker of transaction %d is not in %s yet: %s", work.decided.id, participant, one)
+        """Begins all of them, each written at once where its partition is idle, and waits for the others."""
+        begun: list[tuple[_Marker, Partition, asyncio.Future[Appended]]] = []
+        left: list[_Marker] = []
+        pace = Pace()
+        for marker in work.markers:
+            outcome, participant = marker
+            try:
+                partition = await self._partition_of(participant)
+                if partition is not None:
+                    written = partition.append_marker(outcome.producer_id, outcome.epoch, commit=work.decided.commit)
+                    begun.append((marker, partition, written))
+            except Exception as error:
+                left.append(_left(marker, work, error))
+            await pace.turn()
+        for marker, partition, written in begun:
+            try:
+                await written
+            except Exception as error:
+                left.append(_left(marker, work, error))
+            else:
+                work.marked[partition] = None
+        work.markers = left
+
+    async def _partition_of(self, participant: Participant) -> Partition | None:
+        """None when it is gone."""
+        try:
+            if participant.is_schedule:
+                topic = self._catalogue.topic_by_id(participant.topic_id)
+                return await self._delays.schedule_log(topic, participant.partition)
+            return self._partitions.get(participant.topic_id, participant.partition)
+        except (TopicNotFound, PartitionNotFound):
+            return None
 
     async def _put_offsets(self, work: _Work, group: GroupOffsetCommit) -> None:
         offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
@@ -215,6 +223,11 @@ class DecisionApplier:
             await asyncio.sleep(backoff.next_seconds())
             await self._attempt(work)
         self._done.append(work)
+
+
+def _left(marker: _Marker, work: _Work, error: Exception) -> _Marker:
+    logger.warning("the marker of transaction %d is not in %s yet: %s", work.decided.id, marker[1], error)
+    return marker
 
 
 def _is_strange(error: Exception) -> bool:

@@ -241,7 +241,7 @@ class Transactions:
         joint.acks += acks
         check_runs(joint.acks)
         # Assignments do not change between the check and the new offsets.
-        async with self._streams.groups.locks.hold_all(group.group for group in joint.offsets):
+        async with self._streams.groups.locks.hold(*(group.group for group in joint.offsets)):
             await self._check_held_offsets(joint.offsets)
             prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
             decided = await self._decide(transactions, key, joint, prepared)
@@ -331,7 +331,7 @@ class Transactions:
             task.exception()  # the caller may be gone
 
     async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
-        async with self._streams.groups.locks.hold_all(group.group for group in groups):
+        async with self._streams.groups.locks.hold(*(group.group for group in groups)):
             await self._check_held_offsets(groups)
 
     async def _check_held_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:

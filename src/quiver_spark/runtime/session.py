@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from quiver.model.errors import InvalidRequest
 from quiver_spark.runtime.cluster import address_towards, is_local, join
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.query_plans import plan_each_query
+from quiver_spark.runtime.spark_home import installed_pyspark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +61,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     builder = SparkSession.builder.appName(app_name)
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with spark_failures("starting a session"):
+    with spark_failures("starting a session"), installed_pyspark() if is_local(master) else nullcontext():
         spark = builder.getOrCreate()
     if not is_local(master):
         join(spark)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from quiver.model.errors import ConnectionLost
 from quiver.model.position import LATEST, Position
 from quiver_spark.broker_client import broker_client, unreachable
+from quiver_spark.direct.broker_files import FilesOfBroker
 from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
@@ -14,6 +15,7 @@ class BrokerCatalogue:
     def __init__(self, options: ReadOptions) -> None:
         self._client = broker_client(options.bootstrap, options.timeout_seconds)
         self._committed = options.committed
+        self._files = FilesOfBroker(self._client) if options.local_files else None
 
     def names(self) -> list[str]:
         try:
@@ -42,7 +44,8 @@ class BrokerCatalogue:
         return self._client.frames.offsets(topic.id, positions)
 
     def completed(self, slice_: Slice) -> Slice:
-        return slice_
+        files = None if self._files is None else self._files.now()
+        return slice_ if files is None else slice_._replace(files=files)
 
     def close(self) -> None:
         """The client is kept for the next use."""

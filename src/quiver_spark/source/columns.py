@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import NAMES
+from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, HEADERS_TYPE, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Column
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -160,7 +161,7 @@ class BatchBuilder:
         name = (str(kind), value)
         found = self._constants.get(name)
         if found is None or len(found) < count:
-            found = pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
+            found = pa.nulls(count, kind) if value is None else repeated(value, count)
             self._constants[name] = found
         return found.slice(0, count)
 
@@ -198,7 +199,7 @@ def numbers_of(frame: OpenFrame | None, column: Column) -> _Integers:
     assert frame is not None
     found = frame.column(column)
     assert found is not None
-    numbers: _Integers = found.to_numpy()
+    numbers: _Integers = to_numbers(found)
     return numbers
 
 
@@ -206,9 +207,18 @@ def _times(milliseconds: _Integers) -> pa.Array:
     return number_column(milliseconds * 1000, TIME)
 
 
-def number_column(numbers: _Integers, kind: pa.DataType) -> pa.Array:
+def number_column(numbers: npt.NDArray[np.signedinteger[Any]], kind: pa.DataType) -> pa.Array:
     """An Arrow array on numpy's memory. `pa.array` would import pandas in every worker, which takes a second."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def repeated(value: str | int, count: int) -> pa.Array:
+    """A column of one text or one number of 32 bits. `pa.repeat` would import pandas too."""
+    if isinstance(value, int):
+        return number_column(np.full(count, value, np.int32), pa.int32())
+    data = value.encode()
+    ends = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(ends), pa.py_buffer(data * count)])
 
 
 def _joined(arrays: list[_Integers]) -> _Integers:

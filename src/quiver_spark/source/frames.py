@@ -44,6 +44,11 @@ def stored_frames(
         from quiver_spark.direct.frames import direct_frames
 
         return direct_frames(slice_, options, wants_body or (lambda header: True))
+    if slice_.files is not None:
+        from quiver_spark.direct.broker_files import are_here, local_frames
+
+        if are_here(slice_.files):
+            return local_frames(slice_, options, wants_body)
     from quiver_spark.source.broker_frames import broker_frames
 
     return broker_frames(slice_, options, wants_body)

@@ -38,6 +38,7 @@ READ_OPTIONS = (
     "failOnDataLoss",
     "timeout",
     "fetchBytes",
+    "localFiles",
 )
 _NAMING = ("topic", "topics", "topicPattern")
 _OF_STREAMS = ("maxRowsPerTrigger", "minRowsPerTrigger", "maxTriggerDelay", "followGroup", "groupIdPrefix")
@@ -79,6 +80,8 @@ class ReadOptions(NamedTuple):
     timeout_seconds: float = 30.0
     """How long to wait for a broker that does not respond."""
     fetch_bytes: int = 8 * MIB
+    local_files: bool = True
+    """Whether tasks on the machine of the broker read its files."""
 
     def check_positions(self, partitions: Mapping[str, int]) -> None:
         """Raises InvalidRequest if start or end names what is not among the topics that are read and their
@@ -125,6 +128,7 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
         follow_group=_followed(given),
         timeout_seconds=given.milliseconds("timeout", "30s") / 1000,
         fetch_bytes=given.whole("fetchBytes", 64 * KIB, 64 * MIB) or defaults.fetch_bytes,
+        local_files=given.flag("localFiles", True),
     )
 
 

@@ -14,6 +14,14 @@ WORTHWHILE_BYTES = 8 * MIB
 TASKS_PER_CORE = 2
 
 
+class BrokerFiles(NamedTuple):
+    """The data directory of a broker, and which start of the broker uses it."""
+
+    path: str
+    pid: int
+    started_at_ms: int
+
+
 class Slice(NamedTuple):
     """The offsets from `start` to below `stop` of one partition."""
 
@@ -28,6 +36,8 @@ class Slice(NamedTuple):
     """Direct reads: (producer id, first offset, offset of the marker) of aborted transactions that reach into it."""
     log: str = ""
     """Direct reads: the log's name in the data directory."""
+    files: BrokerFiles | None = None
+    """Reads through a broker: where tasks find the same bytes if they run on its machine."""
 
     @property
     def offsets(self) -> int:

@@ -3,10 +3,13 @@
 import contextlib
 import shutil
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -203,6 +206,59 @@ def test_large_and_small_frames_make_batches_of_one_size(spark_broker: BrokerPro
         assert offsets == list(range(count + 2000))
         assert max(batch.num_rows for batch in batches) <= MAX_BATCH_ROWS
         assert len(batches) <= 4
+
+
+def test_files_of_a_broker_on_the_same_machine(spark_broker: BrokerProcess) -> None:
+    topic, _ = mixed_topic(spark_broker)
+    for words in ({}, {"isolation": "read_uncommitted"}, {"start": "7", "end": "50"}):
+        found = read_rows(topic=topic, bootstrap=spark_broker.address, localFiles="true", **words)
+        assert found == read_rows(topic=topic, bootstrap=spark_broker.address, **words)
+    plain, in_memory = new_topic(spark_broker), new_topic(spark_broker, durability="memory")
+    for name in (plain, in_memory):
+        publish(spark_broker, name, 100)
+        assert len(read_rows(topic=name, bootstrap=spark_broker.address, localFiles="true")) == 100
+    assert _bytes_sent(spark_broker, plain) == 0 < _bytes_sent(spark_broker, in_memory)
+
+
+def test_tasks_do_not_import_pandas(spark_broker: BrokerProcess) -> None:
+    """It takes a second in each of Spark's Python processes."""
+    topic, _ = mixed_topic(spark_broker)
+    program = f"""
+import sys
+from quiver_spark.source.catalogue import plan
+from quiver_spark.source.frames import read_slice
+from quiver_spark.source.narrow.keys import read_keys
+from quiver_spark.source.narrow.summaries import summaries
+from quiver_spark.source.options import read_options
+options = read_options({{"topic": "{topic}", "bootstrap": "{spark_broker.address}"}}, now_ms=0)
+for slice_ in plan(options, cores=2):
+    assert list(read_slice(slice_, options))
+    assert list(read_keys(slice_, options, ("topic", "value"), frozenset([b"key-1", b"t"])))
+    assert list(summaries(slice_, options, ("topic", "priority", "offset")))
+print("pandas" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_files_that_another_broker_uses_are_not_read(spark_broker: BrokerProcess) -> None:
+    topic = new_topic(spark_broker, partitions=1)
+    publish(spark_broker, topic, 100)
+    options = read_options({"topic": topic, "bootstrap": spark_broker.address}, now_ms=0)
+    [slice_] = plan(options, cores=1)
+    assert slice_.files is not None
+    assert slice_.files.path == str(spark_broker.data_dir)
+    elsewhere = slice_._replace(files=slice_.files._replace(started_at_ms=1))
+    assert sum(batch.num_rows for batch in read_slice(elsewhere, options)) == 100
+    assert _bytes_sent(spark_broker, topic) > 0
+    assert not plan(options._replace(local_files=False), cores=1)[0].files
+
+
+def _bytes_sent(broker: BrokerProcess, topic: str) -> float:
+    """What the broker has sent of a topic's messages."""
+    with urlopen(f"{broker.http}/metrics", timeout=10) as answer:
+        lines = [line for line in answer.read().decode().splitlines() if f'topic="{topic}"' in line]
+    return sum(float(line.split()[-1]) for line in lines if line.startswith("quiver_read_bytes_total"))
 
 
 def test_internal_logs(spark_broker: BrokerProcess) -> None:

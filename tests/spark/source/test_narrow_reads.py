@@ -124,7 +124,7 @@ def test_a_count_fetches_headers(spark: SparkSession, spark_broker: BrokerProces
     topic = new_topic(spark_broker, partitions=1)
     with quiver.connect(spark_broker.address) as client, client.producer(topic) as producer:
         producer.send_many([b"x" * 1_000] * 1_000)
-    assert load(spark, {"bootstrap": spark_broker.address}, topic).count() == 1_000
+    assert load(spark, {"bootstrap": spark_broker.address}, topic, localFiles="false").count() == 1_000
     with urlopen(f"{spark_broker.http}/metrics", timeout=10) as answer:
         lines = [line for line in answer.read().decode().splitlines() if f'topic="{topic}"' in line]
     sent = [float(line.split()[-1]) for line in lines if line.startswith("quiver_read_bytes_total")]

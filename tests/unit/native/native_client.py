@@ -99,6 +99,9 @@ class FileSlice:
     async def read(self) -> bytes | memoryview:
         return self._data
 
+    def read_at_once(self) -> bytes | memoryview | None:
+        return self._data
+
     def release(self) -> None:
         self.releases += 1
         if self._fd >= 0 and self.releases == 1:

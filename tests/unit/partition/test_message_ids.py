@@ -210,11 +210,11 @@ async def test_a_failed_write_leaves_no_id_behind(monkeypatch: pytest.MonkeyPatc
     dedup = await DedupPartition().open()
     await dedup.send(b"old")
 
-    async def fail(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> bool:
         raise DiskFull(problem="the test says so")
 
     with monkeypatch.context() as patch:
-        patch.setattr(dedup.partition.log, "append", fail)
+        patch.setattr(dedup.partition.log, "append_at_once", fail)
         sent = [dedup.send(b"a", b"b"), dedup.send(b"a"), dedup.publish(b"b"), dedup.publish(b"old")]
         outcomes = await asyncio.gather(*sent, return_exceptions=True)
     assert all(isinstance(outcome, DiskFull) for outcome in outcomes)
@@ -226,11 +226,11 @@ async def test_a_failed_write_leaves_no_id_behind(monkeypatch: pytest.MonkeyPatc
 async def test_offsets_used_after_a_failed_write_count_from_their_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
     dedup = await DedupPartition(dedup_window_ms=10 * MINUTE).open()
 
-    async def fail(*_: object, **__: object) -> None:
+    def fail(*_: object, **__: object) -> bool:
         raise DiskFull(problem="the test says so")
 
     with monkeypatch.context() as patch:
-        patch.setattr(dedup.partition.log, "append", fail)
+        patch.setattr(dedup.partition.log, "append_at_once", fail)
         sent = [dedup.send(None, None), dedup.send(b"a")]
         await asyncio.gather(*sent, return_exceptions=True)
     await dedup.send(b"b", b"c", b"d")

@@ -1,6 +1,5 @@
 """Checks of a data directory from the outside: nothing in it is opened for writing, locked or changed."""
 
-import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,11 @@ from quiver.cli.doctor.finding import Finding, ok, problem, shortened, warning
 from quiver.cli.doctor.machine_checks import check_disk, check_newest_file
 from quiver.cli.formats.output import human_bytes
 from quiver.model.errors import QuiverError
+from quiver.reader.running_broker import running_broker
 from quiver.system.clock import Clock
 from quiver.system.machine import file_system_of
 
 _STATE_FILE = "broker.json"
-_LOCKS = Path("/proc/locks")
 _SHOWN = 20
 _RESTORE = "restore the files of that log from a backup and restart; docs/recovery.md says what is served without it"
 
@@ -34,11 +33,7 @@ class DirectoryLook:
 
     def running_broker(self) -> dict[str, Any] | None:
         """What the broker that uses the directory now has left in it; None when none runs on this machine."""
-        try:
-            state = json.loads((self.path / _STATE_FILE).read_bytes())
-        except (OSError, ValueError):
-            return None
-        return state if isinstance(state, dict) and "native" in state and self._is_locked() else None
+        return running_broker(self.path)
 
     def findings(self) -> Iterator[Finding]:
         if not self.path.is_dir():
@@ -68,15 +63,6 @@ class DirectoryLook:
                 relative = str(path.relative_to(self.path))
                 found.append(StoredFile(relative, status.st_size, status.st_mtime_ns // 1_000_000))
         return sorted(found)
-
-    def _is_locked(self) -> bool:
-        """Whether a process holds the lock. Asks the kernel's list: to try the lock could get in a broker's way."""
-        try:
-            inode = (self.path / "lock").stat().st_ino
-            locks = [line.split() for line in _LOCKS.read_text().splitlines()]
-        except OSError:
-            return False
-        return any("FLOCK" in words and words[5].endswith(f":{inode}") for words in locks if len(words) > 5)
 
     def _access(self) -> Iterator[Finding]:
         if not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):

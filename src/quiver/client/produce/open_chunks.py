@@ -178,10 +178,10 @@ class OpenChunks:
         """Makes a chunk ready; under the mutex, so that chunks leave in the order they were filled."""
         chunk.seal()
         chunk.outcome.is_complete = True
-        self._open.discard(chunk)
         if self._routes.get(chunk.route) is chunk:
             del self._routes[chunk.route]
         self._submit(chunk)
+        self._open.discard(chunk)  # last: whoever does not find it here any more finds it among the unsettled
 
     def _submit(self, pending: PendingRows) -> None:
         self._unsettled.add(pending.size, 1)

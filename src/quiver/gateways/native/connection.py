@@ -161,6 +161,8 @@ class Connection:
                 self._holding.arrived(self._memory_bytes)
                 if packets:
                     self._holding.end_request()
+                if len(packets) == 1:
+                    self._outbox.flush()  # a client that waits for its response; many responses leave together
         return True
 
     @property

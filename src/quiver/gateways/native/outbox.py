@@ -26,8 +26,8 @@ class Outbox:
     """Sends in the order of `put`. Owns the slices put into it and releases each exactly once.
 
     `on_sent` is called after bytes were sent, `on_broken` when no more can be. Responses that become ready in one
-    turn of the loop leave in one system call, in the next turn (`_flush`). What does not leave then is sent by a
-    task: slices, and whatever the socket does not take at once.
+    turn of the loop leave in one system call, in the next turn (`_flush`), together with small slices. What does not
+    leave then is sent by a task: large slices, and whatever the socket does not take at once.
     """
 
     def __init__(
@@ -73,6 +73,8 @@ class Outbox:
             for part in slices:
                 part.release()
             return
+        if slices and not self._items and (read := _read_small(slices)) is not None:
+            slices, payload = (), read
         self._items.append(packet)
         size = in_memory = len(packet)
         overhead = _ITEM_OVERHEAD
@@ -89,6 +91,11 @@ class Outbox:
         if not self._will_flush:
             self._will_flush = True
             self._loop.call_soon(self._flush)
+
+    def flush(self) -> None:
+        """Sends now what would leave in the next turn, as far as that is possible."""
+        if self._will_flush:
+            self._flush()
 
     def close(self) -> None:
         """Drops what was not sent. The caller closes the socket after this, in the same turn of the loop."""
@@ -256,6 +263,25 @@ class Outbox:
         finally:
             if not self._closed:
                 self._loop.remove_writer(self._fd)
+
+
+def _read_small(slices: tuple[FrameSlice, ...]) -> tuple[memoryview, ...] | None:
+    """The bytes of slices that are small all together, which are released then; None if they are not, or cannot be
+    read: then they are sent, or fail, in their turn."""
+    if sum([part.length for part in slices]) > _SMALL_SLICES_BYTES:
+        return None
+    read: list[memoryview] = []
+    try:
+        for part in slices:
+            data = part.read_at_once()
+            if data is None:
+                return None
+            read.append(_whole(data, part.length))
+    except OSError:
+        return None
+    for part in slices:
+        part.release()
+    return tuple(read)
 
 
 def _whole(data: bytes | memoryview, length: int) -> memoryview:

@@ -30,11 +30,17 @@ class FileSlice:
         return self._extent.fd, self._extent.position
 
     async def read(self) -> bytes | memoryview:
+        small = self.read_at_once()
+        if small is not None:
+            return small
         assert self._extent is not None, "used after release"
         _, fd, position, length, _ = self._extent
-        if length <= _READ_ON_LOOP_BYTES:
-            return self._open_files.files.pread(fd, length, position)
         return await self._threads.run(self._open_files.files.pread, fd, length, position)
+
+    def read_at_once(self) -> bytes | memoryview | None:
+        assert self._extent is not None, "used after release"
+        _, fd, position, length, _ = self._extent
+        return self._open_files.files.pread(fd, length, position) if length <= _READ_ON_LOOP_BYTES else None
 
     async def read_headers(self, max_bytes: int) -> bytes:
         return await self._threads.run(self._headers, max_bytes)

@@ -19,6 +19,9 @@ class MemorySlice:
         self.length = sum(map(len, frames))
 
     async def read(self) -> bytes | memoryview:
+        return self.read_at_once()
+
+    def read_at_once(self) -> bytes | memoryview:
         return self._frames[0] if len(self._frames) == 1 else b"".join(self._frames)
 
     async def read_headers(self, max_bytes: int) -> bytes:

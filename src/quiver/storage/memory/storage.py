@@ -14,7 +14,7 @@ from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.system.randomness import SystemRandomness
-from quiver.system.threads import ThreadPool, Threads
+from quiver.system.threads import OnEnd, ThreadPool, Threads
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -155,9 +155,15 @@ class _ThreadOnDemand:
         self._pool: ThreadPool | None = None
 
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._open().run(call, *args, **kwargs)
+
+    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+        self._open().begin(call, on_end, may_hold_up_loop=may_hold_up_loop)
+
+    def _open(self) -> ThreadPool:
         if self._pool is None:
             self._pool = ThreadPool(1, "memory")
-        return await self._pool.run(call, *args, **kwargs)
+        return self._pool
 
     def close(self) -> None:
         pool, self._pool = self._pool, None

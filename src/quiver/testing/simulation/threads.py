@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from quiver.system.threads import OnEnd
 from quiver.testing.simulation.disk import Disk
 
 P = ParamSpec("P")
@@ -36,6 +37,12 @@ class SimulatedThreads:
             return call(*args, **kwargs)
         finally:
             await asyncio.sleep(self._disk.delay_seconds())
+
+    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+        task = asyncio.get_running_loop().create_task(self.run(call))
+        task.add_done_callback(
+            lambda done: on_end(asyncio.CancelledError() if done.cancelled() else done.exception())
+        )
 
     def close(self) -> None:
         self._is_closed = True

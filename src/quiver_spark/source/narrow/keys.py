@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from quiver.records.arrow_arrays import mask_array
 from quiver.records.columns import KEY
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -14,14 +15,14 @@ from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
 
 _FEW_KEYS = 16
-"""So many are looked for in the bytes of a frame's keys first; for more, every key is compared."""
+"""So many are looked for in the bytes of a frame's keys first; for more, every frame is gone through."""
 
 
 def read_keys(
     slice_: Slice, options: ReadOptions, columns: Sequence[str], keys: frozenset[bytes]
 ) -> Iterator[pa.RecordBatch]:
     """The messages with one of the keys, in batches of the columns, in order of offset."""
-    builder, wanted = BatchBuilder(slice_, columns), binary_column(sorted(keys))
+    builder = BatchBuilder(slice_, columns)
     found: list[pa.RecordBatch] = []
     rows = 0
     for stored in stored_frames(slice_, options, _has_keys):
@@ -31,7 +32,8 @@ def read_keys(
         if not may_have(frame, keys):
             continue
         part = rows_between(stored.header, frame, slice_.start, slice_.stop)
-        batch = builder.batch([part]).filter(pc.is_in(keys_of(frame).slice(part.first, part.rows), wanted))
+        among = (key in keys for key in keys_of(frame).slice(part.first, part.rows).to_pylist())
+        batch = builder.batch([part]).filter(mask_array(np.fromiter(among, np.bool_, part.rows)))
         if batch.num_rows:
             found.append(batch)
             rows += batch.num_rows
@@ -56,11 +58,6 @@ def keys_of(frame: OpenFrame) -> pa.Array:
     found = frame.column(KEY)
     assert found is not None
     return found
-
-
-def binary_column(values: Sequence[bytes]) -> pa.Array:
-    """`pa.array` would import pandas in every worker, which takes a second."""
-    return pa.concat_arrays([pa.repeat(pa.scalar(value, pa.binary()), 1) for value in values])
 
 
 def _has_keys(header: FrameHeader) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from quiver.model.priority import NAMES
 from quiver.records.columns import OFFSET_DELTA, TIMESTAMP
 from quiver.records.header import FrameHeader
-from quiver_spark.source.columns import TIME, FrameRows, number_column, numbers_of, rows_between
+from quiver_spark.source.columns import TIME, FrameRows, number_column, numbers_of, repeated, rows_between
 from quiver_spark.source.frames import opened, stored_frames
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
@@ -86,12 +86,12 @@ def _column(name: str, slice_: Slice, frames: Sequence[FrameSummary], each: int)
     count = len(frames) * each
     match name:
         case "topic":
-            return _repeated(slice_.topic, pa.string(), count)
+            return repeated(slice_.topic, count)
         case "partition":
-            return _repeated(slice_.partition, pa.int32(), count)
+            return repeated(slice_.partition, count)
         case "priority":
             levels = [(level, len(list(run))) for level, run in groupby(frame.priority for frame in frames)]
-            return pa.concat_arrays([_repeated(NAMES[level], pa.string(), length * each) for level, length in levels])
+            return pa.concat_arrays([repeated(NAMES[level], length * each) for level, length in levels])
         case "append_time":
             return _numbers([frame.append_ms * 1000 for frame in frames for _ in range(each)], TIME)
         case "offset":
@@ -99,10 +99,6 @@ def _column(name: str, slice_: Slice, frames: Sequence[FrameSummary], each: int)
         case "timestamp":
             return _numbers([time_ms * 1000 for frame in frames for time_ms in frame.timestamps_ms], TIME)
     raise AssertionError(f"summaries have no column {name}")
-
-
-def _repeated(value: object, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, kind), count)
 
 
 def _numbers(values: Sequence[int], kind: pa.DataType) -> pa.Array:

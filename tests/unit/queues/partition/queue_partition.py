@@ -59,13 +59,13 @@ class MoodyLog:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
 
-    def append_at_once(self, frames: Any) -> bool:
+    def append_at_once(self, frames: Any, *, sync: bool = True) -> bool:
         if self._storage.is_slow:
             return False
         self._check()
         return bool(self._log.append_at_once(frames))
 
-    async def append(self, frames: Any) -> None:
+    async def append(self, frames: Any, *, sync: bool = True) -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         self._check()

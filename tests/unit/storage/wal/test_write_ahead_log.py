@@ -189,9 +189,9 @@ async def test_an_append_that_waits_for_a_file_is_told_when_syncing_breaks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wal = WriteAheadLog(WalFiles(tmp_path, Files()), InlineThreads(), 2 * KIB)
+    assert await on_disk(wal, wal.add(Dirty(), b"a", 0, 0, [bytes(1500)]))
     monkeypatch.setattr(wal, "_room_for", _fails)
-    batch = wal.add(Dirty(), b"a", 0, 0, [b"frame"])
-    assert not await on_disk(wal, batch)
+    assert not await on_disk(wal, wal.add(Dirty(), b"a", 0, 1500, [bytes(1500)]))
     monkeypatch.undo()
     await wal.close()
 

@@ -148,16 +148,19 @@ class AsyncProducer:
         """Returns when every message taken so far is stored; raises the first failure that no future has raised."""
         self._broker.check_fork()
         seconds = wait_seconds(timeout)
-        chunks, unsettled = self._chunks, self._unsettled
-        chunks.flushing += 1
-        try:
-            await self._sender.pump()
-            await self._sender.wait_for(lambda: unsettled.count == 0 and not chunks.has_open, seconds)
-        except TimeoutError:
-            raise RequestTimeout(seconds=seconds) from None
-        finally:
-            chunks.flushing -= 1
-        unsettled.raise_unseen()
+        if not self._is_settled():
+            self._chunks.flushing += 1
+            try:
+                await self._sender.pump()
+                await self._sender.wait_for(self._is_settled, seconds)
+            except TimeoutError:
+                raise RequestTimeout(seconds=seconds) from None
+            finally:
+                self._chunks.flushing -= 1
+        self._unsettled.raise_unseen()
+
+    def _is_settled(self) -> bool:
+        return not self._chunks.has_open and self._unsettled.count == 0
 
     async def close(self, timeout: Duration | None = None) -> None:
         """Flushes and closes; messages that are not stored within `timeout` fail. Safe to call again.
@@ -187,6 +190,8 @@ class AsyncProducer:
 
     async def push(self) -> None:
         """Sends everything that was taken, without waiting for responses."""
+        if self._is_settled():
+            return
         self._chunks.flushing += 1
         try:
             await self._sender.pump()

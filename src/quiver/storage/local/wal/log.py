@@ -25,6 +25,8 @@ MAX_FULL_FILES = 3
 """When as many wait until their logs are synced, appends wait too."""
 LATEST_SECONDS = 1.0
 """What nobody waits for is written this long after it was added."""
+_FEW = 16
+"""Appends that wait for a batch: what so few wait for may be written on the loop, unless it begins a file."""
 _logger = logging.getLogger(__name__)
 
 
@@ -77,7 +79,7 @@ def _set(waiting: "asyncio.Future[None]") -> None:
 
 
 class WriteAheadLog:
-    """Only `_write` writes and only `_sync_files` retires files, each in one task at a time."""
+    """One batch is written at a time, and only `_sync_files` retires files, in one task at a time."""
 
     def __init__(self, files: WalFiles, threads: Threads, file_bytes: int) -> None:
         self._files = files
@@ -88,7 +90,10 @@ class WriteAheadLog:
         self._batches: deque[WalBatch] = deque()
         self._logs: dict[int, dict[DirtyLog, None]] = {}
         """By the number of a file: the logs that have records in it and were not synced since."""
-        self._writing: asyncio.Task[None] | None = None
+        self._is_writing = False
+        self._idle: asyncio.Future[None] | None = None
+        """What `close` waits for."""
+        self._awaiting_room: asyncio.Task[None] | None = None
         self._syncing: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stuck: set[int] = set()
@@ -109,8 +114,9 @@ class WriteAheadLog:
 
     def commit(self) -> None:
         """What was added is written as soon as what is being written now is on disk."""
-        if self._writing is None and self._batches:
-            self._writing = asyncio.get_running_loop().create_task(self._write())
+        if not self._is_writing and self._batches:
+            self._is_writing = True
+            asyncio.get_running_loop().call_soon(self._write_next)  # with what else is added in this turn
 
     async def forget(self, prefix: str) -> None:
         """Earlier records of a log, or of all logs below a directory, are not redone. Returns when that is on disk.
@@ -149,26 +155,53 @@ class WriteAheadLog:
         self._timer = None
         self.commit()
 
-    async def _write(self) -> None:
+    def _write_next(self) -> None:
+        if not self._batches:
+            self._is_writing = False
+            if self._idle is not None and not self._idle.done():
+                self._idle.set_result(None)
+            return
+        batch = self._batches.popleft()
+        if batch.number not in self._logs and self._full_files(batch.number):
+            self._awaiting_room = asyncio.get_running_loop().create_task(self._write_when_there_is_room(batch))
+        else:
+            self._begin_write(batch)
+
+    async def _write_when_there_is_room(self, batch: WalBatch) -> None:
         try:
-            while self._batches:
-                batch = self._batches.popleft()
-                try:
-                    await self._room_for(batch.number)
-                    await self._threads.run(self._files.write, batch.number, batch.records)
-                except BaseException as error:  # whatever it is, nobody may wait for ever
-                    self._fail(batch, error)
-                    if not isinstance(error, OSError):
-                        raise
-                else:
-                    self._logs.setdefault(batch.number, {}).update(batch.logs)
-                    batch.end(is_on_disk=True)
-        finally:
-            self._writing = None
+            await self._room_for(batch.number)
+        except BaseException as error:  # whatever it is, nobody may wait for ever
+            self._end_write(batch, error)
+            if not isinstance(error, Exception):
+                raise
+        else:
+            self._begin_write(batch)
+
+    def _begin_write(self, batch: WalBatch) -> None:
+        try:
+            self._threads.begin(
+                partial(self._files.write, batch.number, batch.records),
+                partial(self._end_write, batch),
+                may_hold_up_loop=len(batch.waiting) <= _FEW and batch.number in self._logs,
+            )
+        except RuntimeError as error:  # the threads are closed
+            self._end_write(batch, error)
+
+    def _end_write(self, batch: WalBatch, error: BaseException | None) -> None:
+        if error is None:
+            self._logs.setdefault(batch.number, {}).update(batch.logs)
+            batch.end(is_on_disk=True)
+        else:
+            self._fail(batch, error)
+        self._write_next()
+
+    def _full_files(self, number: int) -> list[int]:
+        """Those below the one that is written next, without those that stay."""
+        return [each for each in self._logs if each < number and each not in self._stuck]
 
     async def _room_for(self, number: int) -> None:
         """Files below the one that is written next are full: their logs are synced, and they are used again."""
-        while full := [each for each in self._logs if each < number and each not in self._stuck]:
+        while full := self._full_files(number):
             if self._syncing is None:
                 self._syncing = asyncio.get_running_loop().create_task(self._sync_files(full))
             if len(full) <= MAX_FULL_FILES or self._syncing is None:
@@ -209,9 +242,11 @@ class WriteAheadLog:
         if self._timer is not None:
             self._timer.cancel()
         self.commit()
-        for task in (self._writing, self._syncing):
-            if task is not None:
-                await asyncio.wait([task])
+        if self._is_writing:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+        if self._syncing is not None:
+            await asyncio.wait([self._syncing])
         logs = {log: None for of_file in self._logs.values() for log in of_file}
         is_needed = not all(await bounded_gather(_flush, list(logs)))
         await self._threads.run(self._files.close if is_needed else self._files.remove_all)

@@ -2,11 +2,11 @@ import asyncio
 
 import pytest
 
-from quiver.groups.locks import GroupLocks
+from quiver.system.key_locks import KeyLocks
 
 
-async def test_one_at_a_time_per_name_and_nothing_is_left() -> None:
-    locks, running, most = GroupLocks(), 0, 0
+async def test_one_at_a_time_per_key_and_nothing_is_left() -> None:
+    locks, running, most = KeyLocks(), 0, 0
 
     async def change(name: str) -> None:
         nonlocal running, most
@@ -20,11 +20,11 @@ async def test_one_at_a_time_per_name_and_nothing_is_left() -> None:
     assert most == 1
     await asyncio.gather(change("g"), change("h"))
     assert most == 2
-    assert locks._locks == {}
+    assert len(locks) == 0
 
 
 async def test_whoever_gives_up_waiting_leaves_the_lock_to_the_others() -> None:
-    locks, held = GroupLocks(), list[str]()
+    locks, held = KeyLocks(), list[str]()
 
     async def hold(who: str) -> None:
         async with locks.hold("g"):
@@ -38,18 +38,18 @@ async def test_whoever_gives_up_waiting_leaves_the_lock_to_the_others() -> None:
             await impatient
     await asyncio.wait_for(patient, 1)
     assert held == ["patient"]
-    assert locks._locks == {}
+    assert len(locks) == 0
 
 
 async def test_two_who_need_several_do_not_wait_for_each_other() -> None:
-    locks, held = GroupLocks(), list[str]()
+    locks, held = KeyLocks(), list[str]()
 
     async def hold(*names: str) -> None:
-        async with locks.hold_all(names):
+        async with locks.hold(*names):
             await asyncio.sleep(0)
             held.append(names[0])
 
     async with asyncio.timeout(1):
         await asyncio.gather(hold("a", "b", "a"), hold("b", "a"))
     assert sorted(held) == ["a", "b"]
-    assert locks._locks == {}
+    assert len(locks) == 0

@@ -1,0 +1,92 @@
+"""The files of a broker that runs on the same machine: found by asking it, read as long as they have what is wanted.
+
+A slice of a read through the broker ends where readers of the broker may see everything, and what can be seen is in
+the segment files. Whatever files cannot tell is asked of the broker: what became of transactions, and everything from
+the first problem on.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.request import urlopen
+
+import quiver
+from quiver.model.errors import QuiverError
+from quiver.reader.data_directory import DataDirectory, partition_log
+from quiver.reader.running_broker import running_broker
+from quiver.reader.stored_frame import StoredFrame
+from quiver.reader.stored_frames import FrameRange, stored_frames
+from quiver.records.aborted_frames import AbortedFrames
+from quiver_spark.source.broker_frames import WantsBody, broker_frames
+from quiver_spark.source.options import ReadOptions
+from quiver_spark.source.slices import BrokerFiles, Slice
+
+_SECONDS = 2.0
+
+
+class FilesOfBroker:
+    """Where the files of a client's broker are on this machine, for as long as that broker runs."""
+
+    def __init__(self, client: quiver.Client) -> None:
+        self._client = client
+        self._found: BrokerFiles | None = None
+        self._is_known = False
+
+    def now(self) -> BrokerFiles | None:
+        """None if the broker runs elsewhere, or this user may not read its files."""
+        if not self._is_known or (self._found is not None and not are_here(self._found)):
+            self._found, self._is_known = _found(self._client), True
+        return self._found
+
+
+def are_here(files: BrokerFiles) -> bool:
+    """Whether the same broker uses these files on this machine."""
+    return _state(files.path) == files
+
+
+def local_frames(slice_: Slice, options: ReadOptions, wants_body: WantsBody | None) -> Iterator[StoredFrame]:
+    """The visible frames with messages of the slice, from files as far as they have them, then from the broker."""
+    offset = slice_.start
+    try:
+        for stored in _stored(slice_, wants_body):
+            if options.committed and stored.header.is_transactional:
+                break
+            yield stored
+            offset = stored.header.next_offset
+    except (OSError, QuiverError):  # the broker knows what is wrong
+        pass
+    if offset < slice_.stop:
+        yield from broker_frames(slice_._replace(start=offset), options, wants_body)
+
+
+def _stored(slice_: Slice, wants_body: WantsBody | None) -> Iterator[StoredFrame]:
+    assert slice_.files is not None
+    log_id = partition_log(slice_.topic_id, slice_.partition)
+    log = DataDirectory(slice_.files.path).log(log_id, f"{slice_.topic}-{slice_.partition}")
+    log.refresh_files()
+    wanted = FrameRange(slice_.start, slice_.stop, AbortedFrames(()), wants_body or (lambda header: True))
+    try:
+        yield from stored_frames(log, wanted)
+    finally:
+        log.close()
+
+
+def _found(client: quiver.Client) -> BrokerFiles | None:
+    try:
+        url = client.http_url()
+        if url is None:
+            return None
+        with urlopen(f"{url}/node", timeout=_SECONDS) as answer:  # noqa: S310 - http_url gives http
+            node = json.loads(answer.read())
+        files = None if node["data_dir"] is None else _state(node["data_dir"]["path"])
+    except (OSError, ValueError, KeyError, QuiverError):
+        return None
+    return files if files is not None and files.pid == node["pid"] else None
+
+
+def _state(path: str) -> BrokerFiles | None:
+    state = running_broker(Path(path))
+    if state is None or not os.access(Path(path) / "logs", os.R_OK | os.X_OK):
+        return None
+    return BrokerFiles(path, int(state["pid"]), int(state["started_at_ms"]))
