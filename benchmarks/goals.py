@@ -55,7 +55,7 @@ def judge(results: Results, peers: set[str], limits: Mapping[str, Metrics] | Non
         _spark_writes(results),
         _spark_archive(results),
     )
-    return [verdict for area in (*by_area, *spark) for verdict in area]
+    return [verdict for area in (*by_area, _looking(results), *spark) for verdict in area]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -231,6 +231,27 @@ def _compaction(results: Results) -> Iterable[Verdict]:
     beside = _first(results, "compaction", "publishing beside compaction")
     rate, usual = _figure(beside, "rate"), _figure(_first(results, "compaction", "publishing alone"), "rate")
     yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
+
+
+def _looking(results: Results) -> Iterable[Verdict]:
+    """What it may cost to look at a broker: metrics, search, tails, traces, the console."""
+
+    def figure(workload: str, detail: str, metric: str) -> Figure | None:
+        return _figure(_first(results, workload, detail), metric)
+
+    yield at_most("scrape of 1,000 topics, 100 groups", 20, "ms", figure("observe", "scrapes", "loop_ms_per_scrape"))
+    yield at_most("ten streams of the overview", 5, "% of a core", figure("observe", "10 streams", "core_percent"))
+    yield at_most("life of a message, p99", 50, "ms", figure("observe", "lives", "life_p99_ms"))
+    yield at_least("search in JSON, a field", 1e6, "msg/s", figure("search", "a field", "rate"))
+    yield at_most("search: slowest response meanwhile, p99", 20, "ms", figure("search", "a field", "probe_p99_ms"))
+    yield at_least("live tail: published meanwhile", 95_000, "msg/s", figure("search", "live tail", "rate_published"))
+    for way in ("send_many", "send"):
+        sampled, plain = (figure("tracing", f"{way}, {share} sampled", "us_per_message") for share in ("1%", "0%"))
+        ratio = sampled and sampled.over(plain)
+        yield at_most(f"{way} with 1 % sampled against none", 1.03, "times", ratio)
+    yield at_most("console: first paint", 500, "ms", figure("console", "1000 topics", "first_paint_ms"))
+    yield at_most("console: page change, p99", 200, "ms", figure("console", "1000 topics", "page_change_p99_ms"))
+    yield at_most("console: ten tabs", 5, "% of a core", figure("console", "10 tabs", "core_percent"))
 
 
 def _spark_reads(results: Results) -> Iterable[Verdict]:

@@ -55,7 +55,7 @@ def _search(run: Run, broker: Broker, name: str, where: str, count: int) -> None
         found, used = outcomes["search"].result
         if found["scanned_messages"] != count or found["matched"]:
             raise RuntimeError(f"{found['scanned_messages']} of {count} messages were looked at")
-        metrics["rate"] = count / used
+        metrics["rate"] = count / max(used, 0.01)
         metrics["rate_elapsed"] = count / found["seconds"]
         metrics |= latency_metrics("probe", outcomes["probe"].result)
 

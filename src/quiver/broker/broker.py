@@ -23,6 +23,7 @@ from quiver.metrics.sources.groups import GroupNumbers
 from quiver.metrics.sources.node import GatewayNumbers
 from quiver.metrics.sources.storage import StorageNumbers
 from quiver.metrics.sources.topics import TopicNumbers
+from quiver.metrics.sources.traces import TraceNumbers
 from quiver.metrics.sources.transactions import TransactionNumbers
 from quiver.model.errors import QuiverError, ShuttingDown
 from quiver.model.limits import Limits
@@ -124,11 +125,11 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self._storage_numbers, self.metrics = self._new_collector()
         self._trace_collector = TraceCollector(
             self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
         )
         self.traces = TraceStore(self._catalogue, self._partitions, self._trace_collector, clock=self.clock)
+        self._storage_numbers, self.metrics = self._new_collector()
         self._maintenance = Maintenance(
             self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
         )
@@ -169,6 +170,7 @@ class Broker:
                 TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
+                TraceNumbers(self._trace_collector.stats),
                 storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]

@@ -107,6 +107,11 @@ class DelayPartitions:
         """Those of a topic that are open, in the order of the partitions."""
         return [delays for _, delays in sorted(self._registry.of(topic_id).items())]
 
+    def pending_count(self, topic_id: int) -> int:
+        """How many messages of a topic wait."""
+        opened = self._registry.of(topic_id)
+        return sum([len(delays.state.pending) for delays in opened.values()]) if opened else 0
+
     def when_open(
         self, topic: Topic, partition: int, call: "Callable[[PartitionDelays], asyncio.Future[T]]"
     ) -> "asyncio.Future[T]":

@@ -53,6 +53,8 @@ class DelayStats(NamedTuple):
     average_delay_ms: float
     """The delays of the messages delivered since the broker started; so is the lateness."""
     lateness: Lateness
+    waiting_by_topic: dict[str, int]
+    """Topics without any are left out."""
 
 
 class Delays:
@@ -113,7 +115,7 @@ class Delays:
         return total
 
     def pending_count(self, topic_id: int) -> int:
-        return sum(len(delays.state.pending) for delays in self._partitions.of(topic_id))
+        return self._partitions.pending_count(topic_id)
 
     async def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
         """Pending messages in order of time."""
@@ -184,7 +186,12 @@ class Delays:
             delay_ms += delays.moves.delay_ms_total
             lateness.add(delays.moves.lateness)
         average_ms = delay_ms / max(1, lateness.count)
-        return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness)
+        by_topic = {
+            topic.name: waiting
+            async for topic in paced(self._catalogue.topics())
+            if (waiting := self.pending_count(topic.id))
+        }
+        return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness, by_topic)
 
     def problems(self) -> dict[str, str]:
         """The partitions that accept no delayed messages, and why."""

@@ -25,8 +25,12 @@ class Collection:
         if counts and "" in counts[0][2][:2]:
             self._shared.add(owner, counts)
             return
+        numbers = self.values.numbers
         for series, value, labels in counts:
-            self.values.add(series, value, *labels)
+            of_series = numbers.get(series.name)
+            if of_series is None:
+                of_series = numbers[series.name] = {}
+            of_series[labels] = of_series.get(labels, 0) + value
 
 
 class Source(Protocol):

@@ -312,6 +312,17 @@ TRANSACTION_SECONDS = _series(
     "Readers of committed messages wait for the slowest.",
 )
 
+TRACE_EVENTS = _series(
+    "trace_events_total", "counter", "", "Spans of sampled messages that were written to the topic __traces"
+)
+TRACE_EVENTS_DROPPED = _series(
+    "trace_events_dropped_total",
+    "counter",
+    "",
+    "Spans that were dropped because too much is sampled, or because they could not be written",
+    "Sample a smaller share; /traces/stats and the log say more.",
+)
+
 AREAS: dict[str, tuple[Series, ...]] = {
     "Publishing": (
         PUBLISHED_MESSAGES,
@@ -336,6 +347,7 @@ AREAS: dict[str, tuple[Series, ...]] = {
     "Groups": (LAG_MESSAGES, LAG_SECONDS, MEMBERS, REBALANCES, REBALANCE_SECONDS, COMMITS),
     "Time": (DELAYED, LATENESS, SCHEDULE_RUNS),
     "Transactions": (TRANSACTIONS, TRANSACTIONS_OPEN, TRANSACTION_SECONDS),
+    "Traces": (TRACE_EVENTS, TRACE_EVENTS_DROPPED),
     "Storage": (
         LOG_BYTES,
         SYNC_SECONDS,

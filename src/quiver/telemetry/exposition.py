@@ -5,6 +5,7 @@ made from it when somebody asks, and only here.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -54,7 +55,10 @@ class Collected(msgspec.Struct):
 
     def add(self, series: Series, value: float, *labels: str) -> None:
         """For values of several owners that share their labels. 0 makes the series visible."""
-        of_series = self.numbers.setdefault(series.name, {})
+        try:
+            of_series = self.numbers[series.name]
+        except KeyError:
+            of_series = self.numbers[series.name] = {}
         of_series[labels] = of_series.get(labels, 0) + value
 
     def raise_to(self, series: Series, value: float, *labels: str) -> None:
@@ -86,6 +90,8 @@ def _joined(one: HistogramValue, other: HistogramValue) -> HistogramValue:
 
 def exposition(collected: Collected, series: Sequence[Series], *, open_metrics: bool) -> Iterator[str]:
     """The text, some hundred lines at a time. A series without values is left out."""
+    shown: dict[tuple[str, ...], dict[Labels, str]] = {}
+    """Labels as text: most are those of several series."""
     for each in series:
         numbers, histograms = collected.numbers.get(each.name), collected.histograms.get(each.name)
         if not numbers and not histograms:
@@ -97,8 +103,12 @@ def exposition(collected: Collected, series: Sequence[Series], *, open_metrics: 
             kind = "gauge"
         yield f"# HELP {family} {each.meaning}.\n# TYPE {family} {kind}\n"
         lines: list[str] = []
+        known = shown.setdefault(each.labels, {})
         for labels, value in (numbers or {}).items():
-            lines.append(f"{each.name}{_shown(each.labels, labels)} {_number(value)}\n")
+            pairs = known.get(labels)
+            if pairs is None:
+                pairs = known[labels] = _shown(each.labels, labels)
+            lines.append(f"{each.name}{pairs} {value if type(value) is int else _number(value)}\n")
             if len(lines) >= _LINES_AT_ONCE:
                 yield "".join(lines)
                 lines.clear()
@@ -114,17 +124,22 @@ def exposition(collected: Collected, series: Sequence[Series], *, open_metrics: 
 
 def _buckets(series: Series, labels: Labels, value: HistogramValue, *, with_exemplars: bool) -> Iterator[str]:
     before = "".join([f'{name}="{_escaped(text)}",' for name, text in zip(series.labels, labels, strict=True)])
-    total = 0
-    for place, count in enumerate(value.counts):
+    start, total = f'{series.name}_bucket{{{before}le="', 0
+    for place, (count, bound) in enumerate(zip(value.counts, _bounds(tuple(value.bounds)), strict=True)):
         total += count
-        bound = _number(value.bounds[place]) if place < len(value.bounds) else "+Inf"
-        line = f'{series.name}_bucket{{{before}le="{bound}"}} {total}'
         exemplar = value.exemplars.get(place) if with_exemplars else None
-        if exemplar is not None:
-            line += f' # {{trace_id="{exemplar.trace_id}"}} {exemplar.value} {exemplar.time_ms / 1000}'
-        yield line + "\n"
+        if exemplar is None:
+            yield f'{start}{bound}"}} {total}\n'
+        else:
+            trace = f'{{trace_id="{exemplar.trace_id}"}} {exemplar.value} {exemplar.time_ms / 1000}'
+            yield f'{start}{bound}"}} {total} # {trace}\n'
     shown = _shown(series.labels, labels)
     yield f"{series.name}_sum{shown} {_number(value.sum)}\n{series.name}_count{shown} {total}\n"
+
+
+@lru_cache(maxsize=64)
+def _bounds(bounds: tuple[float, ...]) -> list[str]:
+    return [*map(_number, bounds), "+Inf"]
 
 
 def _shown(names: tuple[str, ...], values: Labels) -> str:

@@ -32,9 +32,15 @@ def test_a_stream_group_is_reset_after_a_preview(console: ConsolePage) -> None:
     console.dialog.get_by_label("Where").fill("5")
     expect(console.dialog.locator("tbody tr")).to_contain_text("-7")
     expect(console.dialog.locator("code").first).to_have_text("quiver group reset billing --topic read --to 5")
+    console.dialog.locator("select").nth(1).select_option("like")
+    console.dialog.get_by_label("Where").fill("nobody")
+    expect(console.dialog.locator(".preview")).to_contain_text("there is no group 'nobody'")
+    console.dialog.locator("select").nth(1).select_option("offset")
+    console.dialog.get_by_label("Where").fill("5")
     console.dialog.get_by_role("button", name="Move the group").click()
     expect(console.dialog).to_have_count(0)
     assert console.broker.request("GET", "/groups/billing/offsets")[1]["offsets"][topic] == {"0": 5}
+    console.problems = [text for text in console.problems if "404" not in text]
     expect(console.tab.locator(".tile", has_text="Lag").first).to_contain_text("15")
 
 
@@ -57,7 +63,11 @@ def test_a_queue_group_shows_who_holds_what(console: ConsolePage) -> None:
     console.open("groups/packers")
     expect(console.tab.locator("main")).to_contain_text("packer-1")
     expect(console.tab.locator(".tile", has_text="Leased")).to_contain_text("1")
-    expect(console.tab.locator("section", has_text="Blocked keys")).to_contain_text("one")
+    blocked = console.tab.locator("section", has_text="Blocked keys")
+    expect(blocked).to_contain_text("one")
+    blocked.get_by_role("button", name="Release").click()
+    console.dialog.get_by_role("button", name="Release").click()
+    expect(console.tab.locator(".tile", has_text="Leased")).to_contain_text("0")
 
 
 def test_a_lease_is_released_and_the_group_paused(console: ConsolePage) -> None:

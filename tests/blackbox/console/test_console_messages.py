@@ -2,7 +2,9 @@
 
 import base64
 import json
+import subprocess
 
+import msgspec
 import pytest
 from playwright.sync_api import expect
 
@@ -79,6 +81,30 @@ def test_one_message_in_every_form(console: ConsolePage) -> None:
     assert console.address.endswith("as=hex")
     console.button("TEXT").click()
     expect(shown).to_contain_text('{"id": 12345678901234567890, "list": [], ')
+
+
+def test_messagepack_is_decoded_and_a_message_is_copied(console: ConsolePage) -> None:
+    value = {"sku": "A-1", "stock": [1, -2, 2**40, 2**63 + 1, 1.5, None, True], "raw": b"\xff\x00", "long": "x" * 300}
+    data = base64.b64encode(msgspec.msgpack.encode(value)).decode()
+    topic = console.topic("packed", {"value_base64": data, "key": 'k"1', "headers": {"source": "web"}})
+    console.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    console.open(f"topics/{topic}/messages/0/0")
+    shown = json.loads(console.tab.get_by_label("Value", exact=True).inner_text())
+    assert shown == value | {"raw": {"base64": "/wA="}, "stock": [1, -2, 2**40, str(2**63 + 1), 1.5, None, True]}
+    expect(console.tab.locator("section", has_text="Frame")).to_contain_text("offsets 0 to 0")
+    console.button("Python").click()
+    expect(console.tab.locator("#notes")).to_contain_text("Copied as Python")
+    program = console.tab.evaluate("navigator.clipboard.readText()").replace(
+        'quiver.connect("127.0.0.1")', f'quiver.connect("{console.broker.address}")'
+    )
+    exec(compile(program, "copied", "exec"), {})
+    console.button("curl").click()
+    expect(console.tab.locator("#notes")).to_contain_text("Copied as curl")
+    command = console.tab.evaluate("navigator.clipboard.readText()")
+    subprocess.run(command, shell=True, check=True, capture_output=True, timeout=60)
+    found = console.broker.request("GET", f"/topics/{topic}/partitions/0/messages?offset=0")[1]["messages"]
+    fields = ("value_base64", "key", "headers")
+    assert [[each.get(name) for name in fields] for each in found] == [[data, 'k"1', {"source": "web"}]] * 3
 
 
 def test_bytes_that_are_not_text(console: ConsolePage) -> None:

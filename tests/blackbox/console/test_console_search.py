@@ -20,10 +20,15 @@ def test_a_search_finds_shows_progress_and_has_an_address(console: ConsolePage) 
     expect(console.commands.first).to_have_text(
         f"""quiver search {topic} 'value.total > 900 and key == "k-1"'""",
     )
+    console.button("Save", exact=True).click()
     console.open(console.address)
     expect(console.rows()).to_have_count(3)
     console.button("Clear").click()
     expect(console.rows()).to_have_count(50)
+    console.tab.locator(".saved").get_by_role("button", name="value.total", exact=False).first.click()
+    expect(console.rows()).to_have_count(3)
+    console.tab.get_by_label("Forget value.total").click()
+    expect(console.tab.locator(".chip")).to_have_count(0)
 
 
 def test_a_search_that_stops_at_its_limit_goes_on(console: ConsolePage) -> None:

@@ -86,6 +86,8 @@ def start_lookers(threads: ActorThreads, world: plan.World) -> None:
     topics = [*plan.PARTITIONS, *administration.SIDE_TOPICS]
     for number in range(2):
         threads.start(lookers.look_over_http, world, f"look-{number}", topics, name=f"look-{number}")
+    threads.start(lookers.look_at_streams, world, "look-streams", topics, name="look-streams")
+    threads.start(lookers.search_topics, world, "search", topics, name="search")
     threads.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
     threads.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
 

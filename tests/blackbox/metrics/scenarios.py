@@ -184,6 +184,11 @@ def _compaction(stage: Stage) -> None:
     stage.queue.call("POST", f"/admin/topics/{stage.topic}/compact", {})
 
 
+def _traced(stage: Stage) -> None:
+    with quiver.connect(stage.broker.address, tracing=1) as other:
+        other.publish(stage.topic, b"sampled")
+
+
 _publish = _action(lambda stage: stage.queue.publish("more"))
 _receive = _action(lambda stage: _received(stage))
 _nothing = _action(lambda stage: None)
@@ -219,6 +224,7 @@ SCENARIOS: dict[Series, Scenario] = {
     series.TRANSACTIONS: _action(_transaction),
     series.TRANSACTION_SECONDS: _action(_transaction),
     series.TRANSACTIONS_OPEN: _open_transaction,
+    series.TRACE_EVENTS: _action(_traced),
     series.LOG_BYTES: _publish,
     series.SYNC_SECONDS: _publish,
     series.RETENTION_REMOVED: _action(_retention),
@@ -239,5 +245,8 @@ SCENARIOS: dict[Series, Scenario] = {
     series.PROCESS_START: _action(_restart),
     series.RECOVERY: _action(_restart),
 }
-ELSEWHERE = {series.SYNC_FAILURES: "test_a_sync_that_fails_is_counted needs a broken disk"}
+ELSEWHERE = {
+    series.SYNC_FAILURES: "test_a_sync_that_fails_is_counted needs a broken disk",
+    series.TRACE_EVENTS_DROPPED: "so do spans that cannot be written, in the same test",
+}
 CONSTANT = {series.BUILD_INFO: "it says which version runs"}

@@ -44,9 +44,15 @@ def test_a_sync_that_fails_is_counted(broker: BrokerProcess) -> None:
     with quiver.connect(broker.address, timeout=1) as q:
         q.topics.create("orders", partitions=1)
         q.publish("orders", b"before")
+        q.topics.create("unsynced", partitions=1, durability="memory")
+        q.publish("unsynced", b"before")
         assert total(broker, "quiver_sync_failures_total") == 0
-        with inject(broker.pid, "error=EIO"), pytest.raises(PartitionOffline):
-            q.publish("orders", b"lost")
+        assert total(broker, "quiver_trace_events_dropped_total") == 0
+        with inject(broker.pid, "error=EIO"):
+            with pytest.raises(PartitionOffline):
+                q.publish("orders", b"lost")
+            q.publish("unsynced", b"sampled", headers={"traceparent": f"00-{'a' * 32}-{'b' * 16}-01"})
+            wait_until(lambda: total(broker, "quiver_trace_events_dropped_total"), SECONDS, "its span is dropped")
     assert total(broker, "quiver_sync_failures_total") > 0
     assert total(broker, "quiver_partitions", state="offline") == 1
 

@@ -8,6 +8,8 @@ from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
 
+import pytest
+
 import quiver
 from blackbox.callers.http_queue import HttpQueue
 from blackbox.processes.broker_process import BrokerProcess, wait_until
@@ -71,14 +73,18 @@ def test_the_stream_begins_with_the_history_and_goes_on_without(shared_broker: B
         assert queue.topic in [each["topic"] for each in busy["top_topics"]]
 
 
-def test_a_client_that_stops_reading_disturbs_nobody(shared_broker: BrokerProcess) -> None:
+@pytest.mark.parametrize(("count", "path"), [(1_000, "/overview/stream"), (20, "/topics/looked-at/tail?rate=10000")])
+def test_clients_that_stop_reading_disturb_nobody(shared_broker: BrokerProcess, count: int, path: str) -> None:
+    shared_broker.request("POST", "/topics", {"name": "looked-at", "exist_ok": True})
     stuck = []
-    for _ in range(20):
+    for _ in range(count):
         sock = socket.socket()
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
         sock.connect(("127.0.0.1", shared_broker.http_port))
-        sock.sendall(b"GET /overview/stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        sock.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
         stuck.append(sock)
+    messages = [{"value": "x" * 10_000}] * 500
+    assert shared_broker.request("POST", "/topics/looked-at/messages", {"messages": messages})[0] == 200
     with closing(HTTPConnection("127.0.0.1", shared_broker.http_port, timeout=SECONDS)) as connection:
         stream = lines(connection)
         assert len({next(stream)["time"] for _ in range(3)}) == 3

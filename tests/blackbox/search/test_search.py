@@ -107,6 +107,12 @@ def test_ranges_partitions_and_positions(shared_broker: BrokerProcess, topic: st
         ({"where": "true", "cursor": "x"}, 400, "cursor"),
         ({"where": "true", "from": "yesterday"}, 400, "yesterday"),
         ({"where": "__import__('os').system('true')"}, 400, "there is no function"),
+        ({"where": "().__class__.__bases__[0].__subclasses__()"}, 400, "there is no function"),
+        ({"where": "[x for x in value]"}, 400, "not part of the language"),
+        ({"where": "9 ** 9 ** 9 ** 9 > 1"}, 400, "not part of the language"),
+        ({"where": "(" * 500 + "value" + ")" * 500}, 400, "too many nested parentheses"),
+        ({"where": "not " * 400 + "true"}, 400, "levels"),
+        ({"where": "true or " * 1_000 + "true"}, 400, "at most 2,000 are allowed"),
     ],
 )
 def test_what_is_wrong_is_said(

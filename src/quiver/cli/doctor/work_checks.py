@@ -33,7 +33,7 @@ def check_groups(groups: Iterable[GroupWork]) -> Iterator[Finding]:
     for group in groups:
         count += 1
         old = f", the oldest {format_duration(group.lag_ms // 1000 * 1000)} old" if group.lag_ms >= 1000 else ""
-        left = f"{group.lag:,} messages are left{old}"
+        left = f"{group.lag:,} {'message is' if group.lag == 1 else 'messages are'} left{old}"
         if group.lag and not group.members and not group.leased:
             advice = f"start its consumers, or remove the group if nobody needs it: quiver group delete {group.name}"
             found.append(warning("groups", f"{group.name} has no members, and {left}", advice))

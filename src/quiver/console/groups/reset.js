@@ -14,7 +14,7 @@ const WAYS = [
   ["time", "A time"],
   ["offset", "An offset"],
   ["shift", "By a number of messages"],
-  ["like", "To where another group is"],
+  ["like", "The positions of another group"],
 ];
 
 /** @param {string} group @param {string[]} topics */
@@ -28,7 +28,7 @@ export function resetGroup(group, topics) {
   const way = h(
     "select",
     {},
-    WAYS.map(([value, name]) => h("option", { value }, name)),
+    WAYS.map(([kind, name]) => h("option", { value: kind }, name)),
   );
   const value = h("input", { placeholder: "-2h, 2026-11-16T12:00:00Z, 1200, -100, billing", autocomplete: "off" });
   const preview = h("div", { class: "preview", "aria-live": "polite" });
@@ -67,7 +67,13 @@ export function resetGroup(group, topics) {
   );
   const content = h(
     "div",
-    { class: "dialog-content", oninput: () => void look() },
+    {
+      class: "dialog-content",
+      oninput: (/** @type {Event} */ event) => {
+        if (event.target === way) value.value = ""; // an offset is no name of a group
+        void look();
+      },
+    },
     h("div", { class: "fields" }, field("Topic", topic), field("To", way)),
     valueField,
     preview,

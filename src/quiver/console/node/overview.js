@@ -104,6 +104,7 @@ export function show(view) {
 const COLUMNS = [
   {
     name: "Topic",
+    class: "grow",
     class: "name",
     cell: (row) => h("a", { class: "row-link", href: to(["topics", row.topic]), dir: "auto" }, row.topic),
   },

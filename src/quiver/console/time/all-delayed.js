@@ -5,17 +5,26 @@ import { h } from "../lib/dom.js";
 import { count, duration } from "../lib/format.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
-import { section, tile } from "../parts/states.js";
+import { empty, section, tile } from "../parts/states.js";
 import { table } from "../parts/table.js";
+
+/** @type {import("../parts/table.js").Column[]} */
+const COLUMNS = [
+  {
+    name: "Topic",
+    class: "grow",
+    cell: (row) => h("a", { class: "row-link", href: to(["topics", row.name, "delayed"]), dir: "auto" }, row.name),
+  },
+  { name: "Waiting", number: true, cell: (row) => count(row.waiting) },
+];
 
 /** @param {import("../lib/view.js").View} view */
 export async function show(view) {
   const draw = async () => {
-    const [stats, { topics }] = await Promise.all([
-      get("/delay/stats", {}, view.signal),
-      get("/topics", {}, view.signal),
-    ]);
-    const rows = topics.map((/** @type {any} */ topic) => ({ name: typeof topic === "string" ? topic : topic.name }));
+    const stats = await get("/delay/stats", {}, view.signal);
+    const rows = Object.entries(stats.pending_by_topic)
+      .map(([name, waiting]) => ({ name, waiting: Number(waiting) }))
+      .sort((one, other) => other.waiting - one.waiting);
     view.draw(
       { title: "Delayed" },
       h(
@@ -31,18 +40,13 @@ export async function show(view) {
       section(
         "Topics",
         null,
-        table({
-          rows,
-          key: (row) => row.name,
-          columns: [
-            {
-              name: "Topic",
-              class: "grow",
-              cell: (row) =>
-                h("a", { class: "row-link", href: to(["topics", row.name, "delayed"]), dir: "auto" }, row.name),
-            },
-          ],
-        }),
+        rows.length
+          ? table({ rows, key: (row) => row.name, columns: COLUMNS })
+          : empty(
+              "Nothing waits",
+              "A message that is published with a delay is here until its time comes.",
+              h("a", { class: "button", href: "#/publish?delay=5m" }, "Publish with a delay"),
+            ),
       ),
     );
   };

@@ -14,6 +14,7 @@ const FIELDS = {
   consumer_group: "Group",
   status: "Status",
   min_duration: "At least (100ms)",
+  start: "Since (-1h, or a time)",
 };
 const STATUSES = ["completed", "error", "pending"];
 
@@ -120,6 +121,6 @@ const COLUMNS = [
             : "",
       ),
   },
-  { name: "Spans", number: true, cell: (row) => count(row.span_count) },
+  { name: "Spans", number: true, class: "wide", cell: (row) => count(row.span_count) },
   { name: "Duration", number: true, cell: (row) => duration((row.duration_ms ?? 0) / 1000) },
 ];

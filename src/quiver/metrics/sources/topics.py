@@ -94,6 +94,8 @@ def _traffic(label: str, partitions: list[Partition]) -> Iterator[tuple[Series, 
     yield PUBLISHED_MESSAGES, messages, (label,)
     yield PUBLISHED_BYTES, size, (label,)
     yield PUBLISHED_FRAMES, frames, (label,)
+    if not (fetched or received or browsed or duplicates or retained_out or compacted or refused):
+        return
     for series, count, labels in (
         (DUPLICATES, duplicates, (label,)),
         (RETENTION_REMOVED, retained_out, (label,)),

@@ -10,8 +10,9 @@ import pyarrow.compute as pc
 
 from quiver.model.limits import MIB
 from quiver.search.language.compiler import Compiler
+from quiver.search.language.fields import value_reader
 from quiver.search.language.prefilter import clauses, possible
-from quiver.search.language.row import JsonValue, read_value, to_text
+from quiver.search.language.row import JsonValue, to_text
 from quiver.search.language.syntax import Source
 
 _CHUNK_ROWS = 2_048
@@ -45,6 +46,7 @@ class Expression:
         self._names = compiler.names
         self._patterns = compiler.patterns
         self._clauses = clauses(source.tree)
+        self._read_value = value_reader(source.tree)
 
     def select(self, columns: Columns) -> Iterator[list[int]]:
         """The rows that fit, in order, chunk by chunk: after each the caller may stop."""
@@ -87,7 +89,7 @@ class Expression:
         times = columns.timestamps
         offsets = columns.offsets
         parts: list[Iterable[JsonValue]] = [
-            part("value", columns.value, read_value),
+            part("value", columns.value, self._read_value),
             part("text", columns.value, to_text),
             part("key", columns.key, to_text),
             part("headers", columns.headers, _texts) if columns.headers is not None else repeat({}),

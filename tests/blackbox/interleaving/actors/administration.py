@@ -49,14 +49,18 @@ def disturb_other_topics(world: World, actor: str) -> None:
         topic = chance.choice(SIDE_TOPICS)
         method, path, body = _change(topic, chance)
         answer = _ask(world, call, method, path, body)
-        if answer is not None and answer.status not in (200, 201, 400, 404, 409, 410, 503):
+        if answer is not None and answer.status not in (200, 201, 202, 400, 404, 409, 410, 503):
             raise UnexpectedAnswer(f"{method} {path} {body}: {answer}")
+        for message in (answer.body or {}).get("messages", [])[:2] if answer and path.endswith("/receive") else ():
+            _ask(world, call, "POST", "/messages/reject", {"receipt_handle": message["receipt_handle"]})
 
 
 def _change(topic: str, chance: random.Random) -> tuple[str, str, Any]:
     messages = [{"key": f"k{chance.randrange(3)}", "value": "x" * chance.randrange(200)} for _ in range(5)]
     publish = ("POST", f"/topics/{topic}/messages", {"messages": messages})
     delayed = ("POST", f"/topics/{topic}/messages", {"messages": [{"value": "later", "delay": "1s"}]})
+    at = f"/topics/{topic}/delayed/{chance.randrange(2)}/{chance.randrange(20)}"
+    queue = f"/topics/{topic}/queues/side"
     receive = ("POST", f"/topics/{topic}/receive", {"group": "side", "max_messages": 10, "visibility": "1s"})
     return chance.choice(
         [
@@ -67,6 +71,10 @@ def _change(topic: str, chance: random.Random) -> tuple[str, str, Any]:
             delayed,
             receive,
             receive,
+            ("PATCH", at, {"delay": chance.choice([0, "1s", "1h"])}),
+            ("POST", f"{queue}/{chance.choice(['pause', 'resume', 'resume'])}", {}),
+            ("POST", f"/topics/{topic}/dlq/redrive", {"rate": chance.choice([5, 1000])}),
+            ("DELETE", f"/jobs/{chance.choice('0123')}", None),
             ("POST", f"/admin/topics/{topic}/compact", {}),
             ("POST", f"/topics/{topic}/purge", {}),
             ("PATCH", f"/topics/{topic}", {"retention": chance.choice(["1h", "7d"])}),

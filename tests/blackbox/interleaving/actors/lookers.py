@@ -1,10 +1,13 @@
-"""Lookers: every GET route in a loop, what the SDK shows, and the committed offsets of every group."""
+"""Lookers: every GET route in a loop, streams, searches, what the SDK shows, the committed offsets of every group."""
 
+import contextlib
+import http.client
+import json
 import random
 from typing import Any
 
 from blackbox.callers.get_routes import filled, get_routes
-from blackbox.callers.http_caller import HttpCaller, Unanswered, UnexpectedAnswer
+from blackbox.callers.http_caller import Answer, HttpCaller, Unanswered, UnexpectedAnswer
 from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, World
 from quiver.model.errors import QuiverError
 
@@ -53,6 +56,54 @@ def _query(world: World, path: str, chance: random.Random) -> str:
     if path.endswith("/assignment"):
         return f"?member_id={chance.choice([*world.members, 'nobody'])}"
     return ""
+
+
+def look_at_streams(world: World, actor: str, topics: list[str]) -> None:
+    """The overview and tails of topics, some lines each; a topic may be deleted and the broker killed meanwhile."""
+    chance = world.chance(actor)
+    while not world.stopping.wait(chance.uniform(0.0, 0.1)):
+        tail = f"/topics/{chance.choice(topics)}/tail?rate={chance.choice([1, 100, 10_000])}"
+        path = chance.choice(["/overview/stream", tail, f"{tail}&where=len(text)+>+3"])
+        with contextlib.closing(http.client.HTTPConnection("127.0.0.1", world.http_port, timeout=30)) as connection:
+            try:
+                connection.request("GET", path)
+                answer = connection.getresponse()
+                lines = [answer.readline() for _ in range(chance.randrange(1, 30)) if not world.stopping.is_set()]
+            except (OSError, http.client.HTTPException):
+                world.rest()
+                continue
+        if answer.status not in STATUSES:
+            raise UnexpectedAnswer(f"GET {path}: {answer.status} {lines[:1]!r}")
+        for line in lines:
+            if answer.status == 200 and line.endswith(b"\n"):
+                json.loads(line)
+
+
+def search_topics(world: World, actor: str, topics: list[str]) -> None:
+    """Searches as jobs: most run to their end, some are cancelled, some lose their topic or their broker."""
+    chance, call = world.chance(actor), HttpCaller(world.http_port)
+    while not world.stopping.wait(chance.uniform(0.0, 0.2)):
+        where = chance.choice(["true", "value.n > 3", '"k1" in key', "matches(text, 'x+$')"])
+        try:
+            begun = call("POST", f"/topics/{chance.choice(topics)}/search", {"where": where, "limit": 50})
+            if begun.status not in (200, 202):
+                _check_refusal(begun)
+                continue
+            path = f"/search/{begun.body['id']}"
+            if chance.random() < 0.2:
+                call("DELETE", path)
+            answer = call("GET", f"{path}?wait=5s")
+        except Unanswered:
+            world.rest()
+            continue
+        if answer.status == 200 and answer.body["state"] == "failed" and "deleted" not in answer.body["error"]:
+            raise UnexpectedAnswer(f"search {where}: {answer.body}")
+
+
+def _check_refusal(answer: Answer) -> None:
+    """404: the topic is gone. 503: 16 searches run already, or the broker is stopping."""
+    if answer.status not in (404, 503):
+        raise UnexpectedAnswer(f"a search was refused: {answer}")
 
 
 def look_at_positions(world: World, actor: str) -> None:

@@ -87,6 +87,7 @@ class DelayStatsResponse(msgspec.Struct, kw_only=True):
     lost_count: Annotated[int, Meta(description="Could not be read when their time came.")]
     avg_delay: Annotated[float, Meta(description="Seconds, of those delivered since the broker was started.")]
     lateness: LatenessResponse
+    pending_by_topic: Annotated[dict[str, int], Meta(description="Topics without any are left out.")]
 
 
 class DelayedRoutes:
@@ -142,6 +143,7 @@ class DelayedRoutes:
                     p99=lateness.percentile_ms(0.99) / 1000,
                     max=lateness.max_ms / 1000,
                 ),
+                pending_by_topic=stats.waiting_by_topic,
             )
         )
 
