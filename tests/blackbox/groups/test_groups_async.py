@@ -98,11 +98,11 @@ async def test_members_share_and_are_told_by_callbacks_that_may_wait(shared_brok
 async def test_a_handler_that_waits_long_keeps_its_partitions(q, topic):
     await fill(q, topic, 2)
     group = f"g-{topic}"
-    async with q.stream(topic, group=group, session_timeout="300ms") as stream:
+    async with q.stream(topic, group=group, session_timeout="1500ms") as stream:
         await take(stream, 1)
         beat = (await q.groups.describe(group)).members[0].last_heartbeat_ms
         async with asyncio.timeout(30):
-            while (await q.groups.describe(group)).members[0].last_heartbeat_ms < beat + 1000:
+            while (await q.groups.describe(group)).members[0].last_heartbeat_ms < beat + 2000:
                 pass
         assert len(await take(stream, 1)) == 1
 

@@ -215,7 +215,7 @@ import quiver
 from quiver.model.errors import MemberFenced
 address, topic, group = sys.argv[1:]
 with quiver.connect(address) as q:
-    stream = q.stream(topic, group=group, session_timeout="300ms", on_lost=lambda parts: print("lost", len(parts)))
+    stream = q.stream(topic, group=group, session_timeout="1500ms", on_lost=lambda parts: print("lost", len(parts)))
     try:
         for message in stream:
             print("read", message.value.decode(), flush=True)

@@ -13,6 +13,9 @@ from blackbox.callers.new_topic import new_topic
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from blackbox.processes.cli_process import Cli
 
+CONNECTED_SECONDS = 1.0
+"""Long enough to have read what there is, also on a busy machine."""
+
 
 @pytest.fixture
 def topic(q) -> str:
@@ -88,11 +91,11 @@ def test_a_commit_of_the_last_live_message_leaves_the_rest_to_be_passed_over(q, 
 
 def test_waiting_for_a_message_is_waiting_for_one_whose_time_is_not_over(q, topic):
     send(q, topic, "AB")
-    reader = q.read(topic, timeout="100ms")
+    reader = q.read(topic, timeout=CONNECTED_SECONDS)
     with pytest.raises(quiver.errors.MessageTimeout):
         next(iter(reader))
     assert reader.expired_count == 2
-    with q.stream(topic, group=f"g-{topic}", timeout="100ms") as stream:
+    with q.stream(topic, group=f"g-{topic}", timeout=CONNECTED_SECONDS) as stream:
         with pytest.raises(quiver.errors.MessageTimeout):
             next(iter(stream))
         assert (stream.expired_count, stream.positions) == (2, {(topic, 0): 2})
