@@ -7,13 +7,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from quiver_spark.expectations import Expectations
+from quiver_spark.notebook.frame_view import display
 from quiver_spark.progress.reported_offset import lag
 from quiver_spark.runtime.session import register, session
+from quiver_spark.tables.topic_catalog import register_tables
 
 if TYPE_CHECKING:
     from quiver_spark.source.data_source import QuiverSource
 
-__all__ = ["Expectations", "QuiverSource", "lag", "register", "session"]
+__all__ = ["Expectations", "QuiverSource", "display", "lag", "register", "register_tables", "session"]
 
 
 def __getattr__(name: str) -> Any:

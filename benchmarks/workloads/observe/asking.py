@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from benchmarks.servers.broker import Broker
@@ -29,6 +30,11 @@ def broker_seconds(broker: Broker, work: Callable[[], Any]) -> float:
     before = cpu_seconds([broker.pid])
     work()
     return cpu_seconds([broker.pid]) - before
+
+
+def loop_seconds(broker: Broker) -> float:
+    """Processor time of the broker's event loop alone, to the nanosecond: its main thread."""
+    return int(Path(f"/proc/{broker.pid}/task/{broker.pid}/schedstat").read_text().split()[0]) / 1e9
 
 
 def idle_share(broker: Broker, seconds: float) -> float:

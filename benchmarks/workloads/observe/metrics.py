@@ -9,7 +9,7 @@ from benchmarks.percentiles import latency_metrics
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
 from benchmarks.servers.server import HOST
-from benchmarks.workloads.observe.asking import ask, broker_seconds, idle_share
+from benchmarks.workloads.observe.asking import ask, broker_seconds, idle_share, loop_seconds
 
 TOPICS, GROUPS = 1_000, 100
 STREAMS = 10
@@ -47,7 +47,7 @@ def fill_topics(broker: Broker, *, topics: int) -> None:
 
 
 def _scrapes(run: Run, broker: Broker) -> None:
-    """The loop's part of a scrape is what it costs the broker's processor."""
+    """Without what the loop does by itself in the same time."""
     count = max(5, int(FULL_SCRAPES * run.scale.share))
     took: list[float] = []
 
@@ -59,11 +59,13 @@ def _scrapes(run: Run, broker: Broker) -> None:
 
     scrape(1)
     took.clear()
-    idle = idle_share(broker, 1.0)
     with run.measuring("quiver", "observe", detail="scrapes", server_pids=[broker.pid]) as metrics:
-        begin = time.monotonic()
-        used = broker_seconds(broker, lambda: scrape(count))
-        used -= idle * (time.monotonic() - begin)
+        begin, before = time.monotonic(), loop_seconds(broker)
+        scrape(count)
+        used, seconds = loop_seconds(broker) - before, time.monotonic() - begin
+        before = loop_seconds(broker)
+        time.sleep(1)
+        used -= (loop_seconds(broker) - before) * seconds
         metrics["loop_ms_per_scrape"] = max(0.0, used) / count * 1e3
         metrics |= latency_metrics("scrape", took)
 

@@ -90,10 +90,11 @@ def archive_to_store(
     from quiver_spark.jobs import archive as job
 
     os.environ.update(settings)
+    name = f"{place.name}-{time.monotonic_ns()}"  # the store remembers directories that were removed under it
     begin = time.monotonic()
-    summary = job.run(spark, source, f"s3://{BUCKET}/{place.name}")
+    summary = job.run(spark, source, f"s3://{BUCKET}/{name}")
     seconds = time.monotonic() - begin
-    shutil.rmtree(directory / BUCKET / place.name)
+    shutil.rmtree(directory / BUCKET / name)
     return summary.rows, seconds
 
 

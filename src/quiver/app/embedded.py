@@ -25,7 +25,9 @@ _GRACE_SECONDS = 5.0
 _IN_MEMORY = ":memory:"
 
 
-def open(path: str | os.PathLike[str], *, timeout: Duration = 30, tracing: float = 0.0, **settings: Any) -> Client:
+def open(
+    path: str | os.PathLike[str], *, timeout: Duration = 30, tracing: float = 0.0, **settings: Any
+) -> "EmbeddedClient":
     """A client with the broker inside this process, on the data directory `path`, or in memory: `:memory:`.
 
     Each `:memory:` broker is separate; nothing is written, and its messages are gone when it stops.
@@ -39,7 +41,7 @@ def open(path: str | os.PathLike[str], *, timeout: Duration = 30, tracing: float
 
 def open_async(
     path: str | os.PathLike[str], *, timeout: Duration = 30, tracing: float = 0.0, **settings: Any
-) -> AsyncClient:
+) -> "AsyncEmbeddedClient":
     """The asynchronous twin: `async with quiver.open_async(path) as q`, or `q = await quiver.open_async(path)`."""
     return AsyncEmbeddedClient(_broker(path, settings), timeout=timeout, tracing=tracing)
 
@@ -65,6 +67,7 @@ class EmbeddedBroker:
         self._in_memory = in_memory
         self._pid = os.getpid()
         self._mutex = threading.Lock()
+        self._listening = threading.Lock()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._gateway: NativeGateway | None = None
@@ -93,6 +96,17 @@ class EmbeddedBroker:
         ours, theirs = socket.socketpair()
         loop.call_soon_threadsafe(gateway.serve_socket, theirs)
         return ours
+
+    def listen(self) -> str:
+        """The address of a port on this machine; it is opened by the first call."""
+        self.start()
+        loop, gateway = self._loop, self._gateway
+        if loop is None or gateway is None or loop.is_closed():
+            raise Closed(what="the embedded broker")
+        with self._listening:
+            if not gateway.port:
+                asyncio.run_coroutine_threadsafe(gateway.start(), loop).result()
+        return f"{gateway.host}:{gateway.port}"
 
     @property
     def is_forked(self) -> bool:
@@ -148,6 +162,13 @@ class EmbeddedClient(Client):
         self._broker.start()
         return super().connect(timeout)
 
+    def listen(self) -> str:
+        """Opens a port on this machine, for other processes, and returns its address: `127.0.0.1:53211`.
+
+        Calling it again returns the same address. The port is closed with the client.
+        """
+        return self._broker.listen()
+
     def close(self, timeout: Duration | None = None) -> None:
         try:
             super().close(timeout)
@@ -164,6 +185,10 @@ class AsyncEmbeddedClient(AsyncClient):
         self._broker.check_process()
         await asyncio.to_thread(self._broker.start)
         return await super().connect(timeout)
+
+    async def listen(self) -> str:
+        """The asynchronous twin of `EmbeddedClient.listen`."""
+        return await asyncio.to_thread(self._broker.listen)
 
     async def close(self, timeout: Duration | None = None) -> None:
         try:

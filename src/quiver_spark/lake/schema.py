@@ -1,10 +1,9 @@
 """The columns of the lake: those of the source, the date, and typed ones from JSON values. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
-
 import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
+from quiver_spark.json_values.field_names import check_distinct
 from quiver_spark.source.columns import MESSAGE_SCHEMA
 
 TOPIC_ID = pa.field("topic_id", pa.int64())
@@ -34,30 +33,11 @@ def column_name(field: str) -> str:
     return f"{_PREFIX}{field}" if field.lower() in _TAKEN else field
 
 
-def distinct(names: Iterable[str], column: Callable[[str], str] = str) -> list[str]:
-    """Of names whose columns differ by case only, or not at all, the first in order: capitals come first."""
-    found: dict[str, str] = {}
-    for name in sorted(names):
-        found.setdefault(column(name).lower(), name)
-    return sorted(found.values())
-
-
 def typed_columns(fields: pa.Schema) -> pa.Schema:
     """The columns for the fields of JSON values."""
     named = [field.with_name(column_name(field.name)) for field in fields]
     check_distinct([field.name for field in named])
     return pa.schema(named)
-
-
-def check_distinct(names: Sequence[str]) -> None:
-    """Raises InvalidRequest if two names are the same column."""
-    lowered = [name.lower() for name in names]
-    for name in names:
-        if lowered.count(name.lower()) > 1:
-            raise InvalidRequest(
-                problem=f"two fields of the schema make the column {name!r}, and case makes no difference; leave one"
-                " of them out"
-            )
 
 
 def missing_columns(table: pa.Schema, wanted: pa.Schema) -> pa.Schema:

@@ -19,7 +19,6 @@ import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.MetadataBuilder;
@@ -46,13 +45,15 @@ public final class NarrowReads extends Rule {
     private static final String ROWS = "quiver_rows";
     private static final String HINT = "quiver.filters";
     private static final String SCHEMA = "quiver.schema";
-    private final Field tableSource;
     private final Field scanSource;
+    private final Field scanName;
+    private final Field scanOptions;
     private final Field created;
 
     public NarrowReads() throws Exception {
-        tableSource = field(PythonTable.class, "ds");
         scanSource = field(PythonScan.class, "ds");
+        scanName = field(PythonScan.class, "shortName");
+        scanOptions = field(PythonScan.class, "options");
         created = field(PythonDataSourceV2.class, "dataSourceInPython");
     }
 
@@ -110,7 +111,7 @@ public final class NarrowReads extends Rule {
             return;
         }
         DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) below;
-        Object source = get(tableSource, relation.relation().table());
+        Object source = get(scanSource, relation.scan());
         Use use = (Use) uses.get(source);
         if (use == null) {
             use = new Use();
@@ -147,12 +148,14 @@ public final class NarrowReads extends Rule {
         if (!(node instanceof DataSourceV2ScanRelation)) {
             return false;
         }
-        DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) node;
-        Object table = relation.relation().table();
-        return table instanceof PythonTable
-            && "quiver".equalsIgnoreCase(((PythonTable) table).name())
-            && relation.scan() instanceof PythonScan
-            && get(scanSource, relation.scan()) == get(tableSource, table);
+        Object scan = ((DataSourceV2ScanRelation) node).scan();
+        return scan instanceof PythonScan
+            && "quiver".equalsIgnoreCase((String) get(scanName, scan))
+            && !isNarrowed(((PythonScan) scan).readSchema());
+    }
+
+    private static boolean isNarrowed(StructType schema) {
+        return schema.fields().length > 0 && schema.fields()[0].metadata().contains(SCHEMA);
     }
 
     private boolean narrow(Use use) {
@@ -184,26 +187,27 @@ public final class NarrowReads extends Rule {
     }
 
     private DataSourceV2ScanRelation narrowed(DataSourceV2ScanRelation relation, List kept, String hint) {
-        PythonTable table = (PythonTable) relation.relation().table();
-        PythonDataSourceV2 base = (PythonDataSourceV2) get(tableSource, table);
-        CaseInsensitiveStringMap options = relation.relation().options();
+        StructType whole = relation.relation().table().schema();
+        String name = (String) get(scanName, relation.scan());
+        PythonDataSourceV2 base = (PythonDataSourceV2) get(scanSource, relation.scan());
+        CaseInsensitiveStringMap options = (CaseInsensitiveStringMap) get(scanOptions, relation.scan());
         StructField[] fields = new StructField[kept.size()];
         for (int i = 0; i < fields.length; i++) {
             AttributeReference column = (AttributeReference) kept.get(i);
-            Metadata metadata = i == 0 ? metadata(table, hint) : Metadata.empty();
+            Metadata metadata = i == 0 ? metadata(whole, hint) : Metadata.empty();
             fields[i] = new StructField(column.name(), column.dataType(), column.nullable(), metadata);
         }
         PythonDataSourceV2 source = new PythonDataSourceV2();
-        source.setShortName(table.name());
-        set(created, source, base.getOrCreateDataSourceInPython(table.name(), options, new Some(table.schema())));
-        PythonScan scan = new PythonScan(source, table.name(), new StructType(fields), options,
+        source.setShortName(name);
+        set(created, source, base.getOrCreateDataSourceInPython(name, options, new Some(whole)));
+        PythonScan scan = new PythonScan(source, name, new StructType(fields), options,
             new org.apache.spark.sql.sources.Filter[0]);
         return new DataSourceV2ScanRelation(relation.relation(), scan, seq(kept), relation.keyGroupedPartitioning(),
             relation.ordering(), relation.pushedFilters(), relation.mergeableScan());
     }
 
-    private static Metadata metadata(PythonTable table, String hint) {
-        MetadataBuilder metadata = new MetadataBuilder().putString(SCHEMA, table.schema().json());
+    private static Metadata metadata(StructType whole, String hint) {
+        MetadataBuilder metadata = new MetadataBuilder().putString(SCHEMA, whole.json());
         return (hint == null ? metadata : metadata.putString(HINT, hint)).build();
     }
 
@@ -216,7 +220,7 @@ public final class NarrowReads extends Rule {
         }
         if (isOurs(node)) {
             DataSourceV2ScanRelation relation = (DataSourceV2ScanRelation) node;
-            Use use = (Use) uses.get(get(tableSource, relation.relation().table()));
+            Use use = (Use) uses.get(get(scanSource, relation.scan()));
             return use.narrowed == null ? node : outputOf(relation, use.narrowed);
         }
         List children = new ArrayList();

@@ -1,5 +1,6 @@
 package quiver.spark;
 
+import java.lang.reflect.Field;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.read.Scan;
@@ -22,11 +23,18 @@ import scala.collection.immutable.Seq;
  * might not have done so, again.
  */
 public final class PlainScans extends SparkStrategy {
+    private final Field name;
+
+    public PlainScans() throws Exception {
+        name = PythonScan.class.getDeclaredField("shortName");
+        name.setAccessible(true);
+    }
+
     public Seq apply(LogicalPlan plan) {
         if (plan instanceof DataSourceV2ScanRelation) {
             DataSourceV2ScanRelation batch = (DataSourceV2ScanRelation) plan;
             Table table = batch.relation().table();
-            if (isOurs(batch.scan(), table)) {
+            if (isOurs(batch.scan())) {
                 return nothing().prepended(new BatchScanExec(batch.output(), batch.scan(), nothing(), batch.ordering(),
                     table, batch.keyGroupedPartitioning()));
             }
@@ -34,7 +42,7 @@ public final class PlainScans extends SparkStrategy {
         if (plan instanceof StreamingDataSourceV2ScanRelation) {
             StreamingDataSourceV2ScanRelation stream = (StreamingDataSourceV2ScanRelation) plan;
             boolean isBatch = stream.startOffset().isDefined() && stream.endOffset().isDefined();
-            if (isBatch && isOurs(stream.scan(), stream.relation().table())) {
+            if (isBatch && isOurs(stream.scan())) {
                 return nothing().prepended(new MicroBatchScanExec(stream.output(), stream.scan(),
                     (MicroBatchStream) stream.stream(), (Offset) stream.startOffset().get(),
                     (Offset) stream.endOffset().get(), Option.empty(), Option.empty()));
@@ -43,8 +51,12 @@ public final class PlainScans extends SparkStrategy {
         return nothing();
     }
 
-    private static boolean isOurs(Scan scan, Table table) {
-        return scan instanceof PythonScan && "quiver".equalsIgnoreCase(table.name());
+    private boolean isOurs(Scan scan) {
+        try {
+            return scan instanceof PythonScan && "quiver".equalsIgnoreCase((String) name.get(scan));
+        } catch (IllegalAccessException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private static scala.collection.immutable.List nothing() {

@@ -4,10 +4,9 @@ import java.lang.reflect.Field;
 import org.apache.spark.sql.catalyst.plans.logical.TableSpecBase;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
-import org.apache.spark.sql.execution.datasources.v2.python.PythonTable;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonScan;
 import scala.Option;
 import scala.collection.Iterator;
 
@@ -23,13 +22,17 @@ import scala.collection.Iterator;
 public final class PlanEachQuery extends Rule {
     private static final String REFUSED =
         "a topic is no table of the catalog: Spark does not pass the options of CREATE TABLE or saveAsTable on."
-        + " Use CREATE TEMPORARY VIEW name USING quiver OPTIONS (bootstrap 'host:7481', topic 'orders') to read,"
+        + " Use the table quiver.orders for the topic 'orders', or CREATE TEMPORARY VIEW name USING quiver OPTIONS"
+        + " (bootstrap 'host:7481', topic 'orders') to read,"
         + " and df.write.format(\"quiver\").option(\"topic\", \"orders\").mode(\"append\").save() to write";
     private final Field source;
+    private final Field name;
 
     public PlanEachQuery() throws Exception {
-        source = PythonTable.class.getDeclaredField("ds");
+        source = PythonScan.class.getDeclaredField("ds");
         source.setAccessible(true);
+        name = PythonScan.class.getDeclaredField("shortName");
+        name.setAccessible(true);
     }
 
     public TreeNode apply(TreeNode plan) {
@@ -38,9 +41,9 @@ public final class PlanEachQuery extends Rule {
         while (leaves.hasNext()) {
             Object leaf = leaves.next();
             if (leaf instanceof DataSourceV2ScanRelation) {
-                Table table = ((DataSourceV2ScanRelation) leaf).relation().table();
-                if (table instanceof PythonTable && "quiver".equalsIgnoreCase(table.name())) {
-                    forgetSlices(table);
+                Object scan = ((DataSourceV2ScanRelation) leaf).scan();
+                if (scan instanceof PythonScan && "quiver".equalsIgnoreCase((String) get(name, scan))) {
+                    ((PythonDataSourceV2) get(source, scan)).setReadInfo(null);
                 }
             }
         }
@@ -62,9 +65,9 @@ public final class PlanEachQuery extends Rule {
         }
     }
 
-    private void forgetSlices(Table table) {
+    private static Object get(Field field, Object owner) {
         try {
-            ((PythonDataSourceV2) source.get(table)).setReadInfo(null);
+            return field.get(owner);
         } catch (IllegalAccessException error) {
             throw new IllegalStateException(error);
         }

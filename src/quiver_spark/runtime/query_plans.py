@@ -6,13 +6,15 @@ source cannot prevent that. `NarrowReads`: a Python source does not learn which 
 """
 
 import logging
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from quiver_spark.runtime.java_source import compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _logger = logging.getLogger(__name__)
+_PACKAGE = "quiver_spark.runtime"
 _RULE = "PlanEachQuery"
 _FASTER = {"NarrowReads": "extraOptimizations", "PlainScans": "extraStrategies"}
 _PARTS = {"NarrowReads": ("FilterHints", "FrameSummaries")}
@@ -50,21 +52,8 @@ def _add(spark: "SparkSession", name: str, where: str) -> None:
     planner: Any = spark._jsparkSession.experimental()
     known = getattr(planner, where)()
     if f"quiver.spark.{name}" not in _class_names(known):
-        getattr(planner, f"{where}_$eq")(known.appended(_compiled(spark, name)))
+        getattr(planner, f"{where}_$eq")(known.appended(compiled(spark, _PACKAGE, (*_PARTS.get(name, ()), name))))
 
 
 def _class_names(rules: Any) -> list[str]:
     return [str(rules.apply(place).getClass().getName()) for place in range(rules.length())]
-
-
-def _compiled(spark: "SparkSession", name: str) -> Any:
-    jvm: Any = spark._jvm
-    gateway: Any = spark.sparkContext._gateway
-    loader = spark._jsparkSession.getClass().getClassLoader()
-    for part in (*_PARTS.get(name, ()), name):
-        compiler = jvm.org.codehaus.janino.SimpleCompiler()
-        compiler.setParentClassLoader(loader)
-        compiler.cook(files("quiver_spark.runtime").joinpath(f"{part}.java").read_text())
-        loader = compiler.getClassLoader()
-    rule = loader.loadClass(f"quiver.spark.{name}")
-    return rule.getConstructor(gateway.new_array(jvm.Class, 0)).newInstance(gateway.new_array(jvm.Object, 0))

@@ -1,5 +1,6 @@
 """A Spark session with what Quiver needs: local unless told otherwise, quiet, quick to start."""
 
+import logging
 import os
 import re
 import shutil
@@ -10,15 +11,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import InvalidRequest, NotSupported
 from quiver_spark.runtime.cluster import address_towards, is_local, join
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.query_plans import plan_each_query
 from quiver_spark.runtime.spark_home import installed_pyspark
+from quiver_spark.tables.topic_catalog import DEFAULT_CATALOG, has_catalog, register_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    import quiver
+
+_logger = logging.getLogger(__name__)
 OLDEST_JAVA = 17
 SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 _QUERY_SETTINGS = {
@@ -66,7 +71,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     if not is_local(master):
         join(spark)
         spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
-    plan_each_query(spark)
+    _prepare_queries(spark)
     return spark
 
 
@@ -88,20 +93,48 @@ def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
             spark.conf.set(key, value)
     if not is_local(spark.sparkContext.master or ""):
         join(spark)
-    plan_each_query(spark)
+    _prepare_queries(spark)
     return spark
 
 
-def register(spark: "SparkSession") -> None:
+def _prepare_queries(spark: "SparkSession") -> None:
+    """Each query is planned when it begins, and the topics of the usual broker are the tables of a catalog, unless
+    there is a catalog with its name."""
+    plan_each_query(spark)
+    try:
+        if not has_catalog(spark, DEFAULT_CATALOG):
+            register_tables(spark)
+    except NotSupported as error:
+        _logger.warning("%s", error.message)
+
+
+def register(spark: "SparkSession", broker: "quiver.Client | str | None" = None) -> None:
     """Makes the format `quiver` known to a session of your own, and makes each of its queries plan its reads again.
 
     A session finds the format by itself where the package is installed, but then plans a DataFrame or view only once:
-    it shows the topic as it was at its first action.
+    it shows the topic as it was at its first action. With a `broker`, reads and writes that name none use it: an
+    address, or the client that `quiver.open` returned, whose broker then listens on a port of this machine.
     """
-    from quiver_spark.source.data_source import QuiverSource
+    from quiver_spark.source.data_source import QuiverSource, source_at
 
-    spark.dataSource.register(QuiverSource)
+    if broker is None:
+        spark.dataSource.register(QuiverSource)
+        _prepare_queries(spark)
+        return
+    address = _address_of(broker)
+    spark.dataSource.register(source_at(address))
     plan_each_query(spark)
+    register_tables(spark, bootstrap=address)
+
+
+def _address_of(broker: "quiver.Client | str") -> str:
+    if isinstance(broker, str):
+        return broker
+    listen = getattr(broker, "listen", None)
+    if listen is None:
+        raise InvalidRequest(problem="give the address of the broker, or the client that quiver.open returned")
+    address: str = listen()
+    return address
 
 
 def java_home() -> str:

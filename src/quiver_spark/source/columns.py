@@ -1,6 +1,6 @@
 """The columns of a message in Spark, and how stored frames become Arrow batches with them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import NAMES
+from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, HEADERS_TYPE, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Column
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
@@ -44,9 +45,10 @@ SPARK_TYPES = {
 SPARK_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items())
 
 
-def spark_schema(*, with_headers: bool = True) -> str:
-    """The columns of a read that names none."""
-    return ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items() if with_headers or name != "headers")
+def spark_schema(*, headers: bool = True, typed: Mapping[str, str] | None = None) -> str:
+    """The columns of a read that names none; `typed` has columns in the place of others, and more."""
+    kinds = SPARK_TYPES | dict(typed or {})
+    return ", ".join(f"{name} {kind}" for name, kind in kinds.items() if headers or name != "headers")
 
 
 _Integers = npt.NDArray[np.int64]
@@ -198,7 +200,7 @@ def numbers_of(frame: OpenFrame | None, column: Column) -> _Integers:
     assert frame is not None
     found = frame.column(column)
     assert found is not None
-    numbers: _Integers = found.to_numpy()
+    numbers: _Integers = to_numbers(found)
     return numbers
 
 

@@ -27,6 +27,7 @@ READ_OPTIONS = (
     "end",
     "isolation",
     "includeHeaders",
+    "valueSchema",
     "maxRowsPerTrigger",
     "minRowsPerTrigger",
     "maxTriggerDelay",
@@ -97,14 +98,18 @@ class ReadOptions(NamedTuple):
         return self.partitions is None or self.partitions.has(topic, partition)
 
 
-def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = False) -> ReadOptions:
-    """The options of a read, checked. A time ago such as -1h counts from `now_ms`."""
+def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool | None = False) -> ReadOptions:
+    """The options of a read, checked. A time ago such as -1h counts from `now_ms`.
+
+    `streaming` is None where it is not known yet whether it is a stream.
+    """
     given = OptionMap(options, READ_OPTIONS, "reading", READ_NAMES)
     partitions = None
     if (text := given.text("partitions")) is not None:
         partitions = parse_partitions(text, given.given_as("partitions"))
     _check_topics(given, partitions)
-    _check_use(given, streaming=streaming)
+    if streaming is not None:
+        _check_use(given, streaming=streaming)
     end = given.text("end")
     defaults = ReadOptions()
     return ReadOptions(
@@ -132,9 +137,16 @@ def read_options(options: Mapping[str, str], *, now_ms: int, streaming: bool = F
     )
 
 
-def includes_headers(options: Mapping[str, str]) -> bool:
-    """Whether a read without a schema has the column `headers`."""
-    return OptionMap(options, READ_OPTIONS, "reading", READ_NAMES).flag("includeHeaders", True)
+class ColumnOptions(NamedTuple):
+    """What the columns of a read without a schema depend on."""
+
+    headers: bool
+    value_schema: str | None
+
+
+def column_options(options: Mapping[str, str]) -> ColumnOptions:
+    given = OptionMap(options, READ_OPTIONS, "reading", READ_NAMES)
+    return ColumnOptions(given.flag("includeHeaders", True), given.text("valueSchema"))
 
 
 def _check_use(given: OptionMap, *, streaming: bool) -> None:

@@ -8,6 +8,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from quiver_spark.json_values.typed_values import message_columns, typed_values
 from quiver_spark.runtime.worker_modules import expect_to_be_cut_off, settle_modules
 from quiver_spark.source.columns import check_columns
 from quiver_spark.source.frames import read_slice
@@ -38,18 +39,16 @@ def cores(options: ReadOptions) -> int:
     return options.parallelism or len(os.sched_getaffinity(0))
 
 
-def _names(schema: StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
-
-
 class SliceReader:
     """Reads slices into batches of exactly the schema that Spark asks for. Sent to the workers."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self.options = options
         self.hints = read_hints(schema.fields)
-        check_columns(_names(whole_schema(schema)))
-        names = _names(schema)
+        whole = whole_schema(schema)
+        self._typed = typed_values(whole, schema.names)
+        check_columns(message_columns(whole))
+        names = message_columns(schema)
         self._is_summary = SUMMARY_COLUMN in names
         self._columns = tuple(name for name, kind in names if (name, kind) != SUMMARY_COLUMN)
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
@@ -60,7 +59,8 @@ class SliceReader:
         expect_to_be_cut_off()
         for slice_ in partition.slices:
             for batch in self._batches(slice_):
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+                columns = batch.columns if self._typed is None else self._typed.converted(batch, self._schema.names)
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema)
         settle_modules()
 
     def _batches(self, slice_: Slice) -> Iterator[pa.RecordBatch]:

@@ -34,14 +34,15 @@ _PAGES = re.compile(r"started at (http://\S+)")
 class NodeProcess:
     """A master or worker, with all that it has started: they are a session of processes, so all are found."""
 
-    def __init__(self, place: Path, kind: str, *args: str) -> None:
+    def __init__(self, place: Path, kind: str, *args: str, **settings: str) -> None:
         self.place = place
         self.log_path = place / "node.log"
         place.mkdir(parents=True)
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"{_CLASSES}.{kind}", *args]
+        own = {**environment(), "SPARK_DAEMON_MEMORY": "256m", **settings}
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(), start_new_session=True
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=own, start_new_session=True
             )
 
     @property
@@ -125,7 +126,6 @@ def environment() -> dict[str, str]:
         **ours,
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC",
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "JDK_JAVA_OPTIONS": _QUICK_START,

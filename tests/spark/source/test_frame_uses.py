@@ -135,7 +135,7 @@ def test_a_session_of_ones_own(spark: SparkSession, spark_broker: BrokerProcess)
     assert frame.count() == 15
 
 
-REFUSED = r"Spark does not pass the options of CREATE TABLE .* Use CREATE TEMPORARY VIEW name USING quiver OPTIONS"
+REFUSED = r"Spark does not pass the options of CREATE TABLE .* or CREATE TEMPORARY VIEW name USING quiver OPTIONS"
 
 
 def test_tables_of_the_catalog_are_refused_with_the_way_that_works(

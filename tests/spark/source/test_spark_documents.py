@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import quiver_spark
 from blackbox.processes.broker_process import BrokerProcess
 from spark.topic_rows import new_topic, publish, sdk_rows
 
@@ -24,10 +25,16 @@ def test_the_readme(spark: "SparkSession", spark_broker: BrokerProcess, capsys: 
     [example] = _examples("README.md")
     orders, receipts = new_topic(spark_broker, partitions=2), new_topic(spark_broker)
     publish(spark_broker, orders, 30)
-    here = example.replace('"orders"', f'"{orders}"').replace('"receipts"', f'"{receipts}"')
+    spark.conf.set("spark.sql.catalog.quiver.bootstrap", spark_broker.address)
+    quiver_spark.register_tables(spark)
+    here = (
+        example.replace("quiver.orders", f"quiver.`{orders}`")
+        .replace('"orders"', f'"{orders}"')
+        .replace('"receipts"', f'"{receipts}"')
+    )
     exec(here.replace('.option("topic"', f'.option("bootstrap", "{spark_broker.address}").option("topic"'), {})
     shown = re.findall(r"\|\s*(\d)\|\s*(\d+)\|", capsys.readouterr().out)
-    assert sum(int(count) for _, count in shown) == 30
+    assert sum(int(count) for _, count in shown[:2]) == sum(int(last) + 1 for _, last in shown[2:]) == 30
     assert {row.value for row in sdk_rows(spark_broker, receipts)} < {
         row.value for row in sdk_rows(spark_broker, orders)
     }

@@ -118,9 +118,11 @@ async def test_both_at_once_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def slow(*args: object, **options: object) -> None:
         begun.set()
         await gate.wait()
+        monkeypatch.undo()
         await append(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(schedule_log, "append", slow)
+    monkeypatch.setattr(schedule_log, "append_at_once", lambda *_, **__: False)
     waiting = asyncio.ensure_future(schedule(bench, b"a", MINUTE))
     await begun.wait()
     with pytest.raises(MessageIdUndecided, match="being written"):

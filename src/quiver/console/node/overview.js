@@ -104,8 +104,7 @@ export function show(view) {
 const COLUMNS = [
   {
     name: "Topic",
-    class: "grow",
-    class: "name",
+    class: "name grow",
     cell: (row) => h("a", { class: "row-link", href: to(["topics", row.topic]), dir: "auto" }, row.topic),
   },
   { name: "Published", number: true, cell: (row) => rate(row.published_per_second) },

@@ -7,17 +7,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
+from quiver_spark.json_values.inference import infer_fields
+from quiver_spark.json_values.read_schema import SAMPLE
 from quiver_spark.lake.json_columns import JsonColumns, check_fields
-from quiver_spark.lake.json_inference import infer_fields
 from quiver_spark.lake.schema import column_name
 from quiver_spark.lake.table import Lake
 from quiver_spark.source.catalogue import Catalogue
 from quiver_spark.source.frames import read_slice
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
-
-SAMPLE = 10_000
-"""How many messages of each partition a schema is inferred from."""
 
 
 def columns_of_values(
@@ -35,7 +33,7 @@ def columns_of_values(
         return JsonColumns(check_fields(read_schema(schema)))
     if not infer:
         return None
-    found = as_in_the_lake(lake.schema(), infer_fields(sample_values(catalogue, left, options)))
+    found = as_in_the_lake(lake.schema(), infer_fields(sample_values(catalogue, left, options), column_name))
     return JsonColumns(found) if len(found) else None
 
 

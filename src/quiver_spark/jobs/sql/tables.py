@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from quiver.model.errors import InvalidRequest
 from quiver_spark.jobs.archive.value_columns import check_schema_choice, read_schema, sample_values
+from quiver_spark.json_values.inference import infer_fields
 from quiver_spark.lake.json_columns import JsonColumns, check_fields
-from quiver_spark.lake.json_inference import infer_fields
+from quiver_spark.lake.schema import column_name
 from quiver_spark.source.catalogue import chosen_extents, open_catalogue
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Slice
@@ -50,7 +51,7 @@ def fields_of(options: ReadOptions, schema: str | None) -> Fields:
         for topic in chosen_extents(catalogue, options):
             ends = enumerate(zip(topic.earliest, topic.latest, strict=True))
             slices = [Slice(topic.name, number, first, end, topic.id) for number, (first, end) in ends]
-            found[topic.name] = infer_fields(sample_values(catalogue, slices, options))
+            found[topic.name] = infer_fields(sample_values(catalogue, slices, options), column_name)
         return found
     finally:
         catalogue.close()

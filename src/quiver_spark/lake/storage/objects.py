@@ -1,6 +1,7 @@
 """A lake in an object store or in HDFS, through Arrow's file systems."""
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -115,6 +116,7 @@ def _s3(place: LakePlace, path: str) -> fs.FileSystem:
     region = place.setting("AWS_REGION", "AWS_DEFAULT_REGION")
     if region is None and endpoint is None:
         region = _region_of(path.partition("/")[0])
+    _choose_checksums(place, endpoint)
     return fs.S3FileSystem(
         access_key=place.setting("AWS_ACCESS_KEY_ID"),
         secret_key=place.setting("AWS_SECRET_ACCESS_KEY"),
@@ -126,6 +128,15 @@ def _s3(place: LakePlace, path: str) -> fs.FileSystem:
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
         tls_ca_file_path=place.setting("AWS_CA_BUNDLE"),
     )
+
+
+def _choose_checksums(place: LakePlace, endpoint: str | None) -> None:
+    """Amazon's library adds checksums after the body, in chunks of unknown length, which many other stores refuse.
+    It reads this setting from the environment of the process only."""
+    name = "AWS_REQUEST_CHECKSUM_CALCULATION"
+    chosen = place.setting(name) or (None if endpoint is None else "when_required")
+    if chosen is not None:
+        os.environ[name] = chosen
 
 
 def _region_of(bucket: str) -> str:

@@ -22,6 +22,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "AWS_ENDPOINT_URL_S3",
         "AWS_ENDPOINT_URL",
         "AWS_CA_BUNDLE",
+        "AWS_REQUEST_CHECKSUM_CALCULATION",
     ),
     "gs": ("GOOGLE_APPLICATION_CREDENTIALS", "STORAGE_EMULATOR_HOST"),
     "abfs": (

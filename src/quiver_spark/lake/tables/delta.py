@@ -5,6 +5,8 @@ the table refuses the second. In S3 a commit is a conditional put, which the sto
 without being asked, and Amazon's, Google's and Azure's stores, MinIO, Ceph and R2 have it.
 """
 
+import itertools
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
+_TRACE = re.compile(r"\s*\d+: ")
 _CONFLICTS = ("Concurrent transaction failed", "Metadata changed since last commit")
 
 
@@ -138,16 +141,17 @@ def delta_failures(place: LakePlace) -> Iterator[None]:
     try:
         yield
     except CommitFailedError as error:
-        raise QuiverError(f"the lake in {place} refused a commit: {_first_line(error)}") from None
+        raise QuiverError(f"the lake in {place} refused a commit: {_sentence(error)}") from None
     except DeltaProtocolError as error:
-        raise CorruptData(f"the Delta log of the lake in {place} cannot be read: {_first_line(error)}") from None
+        raise CorruptData(f"the Delta log of the lake in {place} cannot be read: {_sentence(error)}") from None
     except (DeltaError, OSError) as error:
-        raise QuiverError(f"the lake in {place} cannot be used: {_first_line(error)}") from None
+        raise QuiverError(f"the lake in {place} cannot be used: {_sentence(error)}") from None
 
 
-def _first_line(error: Exception) -> str:
-    """Errors of Rust have a trace after it."""
-    return str(error).strip().partition("\n")[0]
+def _sentence(error: Exception) -> str:
+    """The error in one line, without the trace that errors of Rust have after it."""
+    lines = itertools.takewhile(lambda line: not _TRACE.match(line), str(error).splitlines())
+    return " ".join(line.strip() for line in lines)
 
 
 def check_installed() -> None:

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidRequest
 from quiver_spark.jobs.archive.value_columns import as_in_the_lake
+from quiver_spark.json_values.inference import infer_fields as infer_names
 from quiver_spark.lake.json_columns import JsonColumns, check_fields, typed
-from quiver_spark.lake.json_inference import infer_fields
 from quiver_spark.lake.schema import LAKE_SCHEMA, STORED_SCHEMA, column_name, missing_columns, typed_columns
+
+
+def infer_fields(values: list[bytes | None]) -> pa.Schema:
+    return infer_names(values, column_name)
+
 
 FIELDS = pa.schema(
     [
@@ -66,7 +71,6 @@ def test_every_type() -> None:
         b'{"id": 1.5}',
         b'{"id": 3000000000}',
         b'{"id": 99999999999999999999}',
-        b'{"at": "2026-01-31T12:00:00"}',
         b'{"price": 1.234}',
         b'{"price": 123456789}',
         b'{"who": {"name": 5}}',

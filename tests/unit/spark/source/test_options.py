@@ -7,7 +7,7 @@ import pytest
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver_spark.source.columns import check_columns
-from quiver_spark.source.options import includes_headers, read_options
+from quiver_spark.source.options import column_options, read_options
 
 NOW = 1_763_200_000_000
 
@@ -153,7 +153,7 @@ def test_times_of_kafka_are_times() -> None:
 def test_partitions_of_all_topics() -> None:
     found = read_options({"topicPattern": "o.*", "partitions": "0,2"}, now_ms=NOW)
     assert [found.reads("orders", number) for number in range(4)] == [True, False, True, False]
-    assert not includes_headers({"includeHeaders": "false"})
+    assert column_options({"includeHeaders": "false"}) == (False, None)
 
 
 def test_a_stream_has_no_end() -> None:

@@ -10,15 +10,18 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from quiver_spark.lake.schema import column_name, distinct
+from quiver_spark.json_values.field_names import distinct
 
 _DEEPEST = 16
 _LARGEST = 2**63
 _NUMBERS = ("int", "float")
 
 
-def infer_fields(values: Iterable[bytes | None]) -> pa.Schema:
-    """The fields of the values that are JSON objects, by name; none when no value is."""
+def infer_fields(values: Iterable[bytes | None], column: Callable[[str], str] = str) -> pa.Schema:
+    """The fields of the values that are JSON objects, by name; none when no value is.
+
+    `column` is where a field is found.
+    """
     found: Any = None
     for value in values:
         if value is None:
@@ -29,7 +32,7 @@ def infer_fields(values: Iterable[bytes | None]) -> pa.Schema:
             continue
         if isinstance(decoded, dict):
             found = _merged(found, _shape(decoded, 0))
-    kind = _arrow(found, column_name) if found is not None else None
+    kind = _arrow(found, column) if found is not None else None
     return pa.schema(list(kind)) if kind is not None else pa.schema([])
 
 

@@ -1,0 +1,1 @@
+"""Rows as people want to see them: keys and values decoded."""

@@ -1,0 +1,108 @@
+"""Topics as tables: a catalog in SQL, values decoded from JSON, and a broker inside the program."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import quiver
+import quiver_spark
+from blackbox.processes.broker_process import BrokerProcess
+from spark.topic_rows import new_topic
+
+ORDERS = [{"id": number, "country": "DE" if number % 3 else "AT", "amount": number / 4} for number in range(100)]
+CORRUPT = [b"no json", b'{"id": "text"}']
+SCHEMA = "id BIGINT, country STRING, amount DOUBLE"
+SECONDS = 60
+
+
+@pytest.fixture
+def embedded(spark: SparkSession) -> Iterator[quiver.Client]:
+    """A broker in this process that the session uses, with the topic `orders`."""
+    with quiver.open(":memory:") as client:
+        client.topics.create("orders", partitions=2)
+        with client.producer("orders") as producer:
+            producer.send_many([json.dumps(order).encode() for order in ORDERS])
+            producer.send_many(CORRUPT)
+        client.publish("orders", None, key="tombstone")
+        quiver_spark.register(spark, client)
+        yield client
+    quiver_spark.register(spark)
+    quiver_spark.register_tables(spark)
+
+
+def test_topics_of_a_broker_in_the_same_process_are_tables(
+    spark: SparkSession, embedded: quiver.Client, tmp_path: Path
+) -> None:
+    count = spark.sql("SELECT count(*) AS rows FROM quiver.orders")
+    assert count.first().rows == 103
+    assert spark.read.format("quiver").option("topic", "orders").load().count() == 103
+    embedded.topics.create("copies", partitions=1)
+    assert {row.tableName for row in spark.sql("SHOW TABLES IN quiver").collect()} == {"orders", "copies"}
+    spark.sql("INSERT INTO quiver.copies SELECT 'k' AS key, cast(id AS string) AS value FROM range(0, 5, 1, 1)")
+    copies = spark.table("quiver.copies")
+    assert copies.count() == 5
+    query = (
+        spark.readStream.table("quiver.orders")
+        .select("key", "value")
+        .writeStream.option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .toTable("quiver.copies")
+    )
+    assert query.awaitTermination(SECONDS)
+    assert copies.count() == 108
+    assert spark.sql("SELECT * FROM quiver.copies WITH (start = 'latest')").count() == 0
+    late = copies.where("offset >= 50").count()
+    assert spark.sql("SELECT * FROM quiver.copies WITH (start = '50')").count() == late > 0
+    for wrong, says in (
+        ("SELECT * FROM quiver.nowhere", "there is no topic 'nowhere' at 127.0.0.1"),
+        ("CREATE TABLE quiver.more (a INT)", "create, alter and delete topics with quiver topic"),
+        ("DROP TABLE quiver.copies", "create, alter and delete topics with quiver topic"),
+    ):
+        with pytest.raises(PySparkException, match=says):
+            spark.sql(wrong)
+    shown = repr(quiver_spark.display(spark.table("quiver.copies").select("key", "value"), rows=2))
+    assert shown.splitlines() == [
+        "key  value",
+        "---  -----",
+        "k    0",
+        "k    1",
+        "(the first 2 rows; there are more)",
+    ]
+
+
+def test_values_are_decoded_by_a_schema(spark: SparkSession, embedded: quiver.Client) -> None:
+    orders = spark.read.format("quiver").options(topic="orders", valueSchema=SCHEMA).load()
+    assert orders.schema["value"].dataType.simpleString() == "struct<id:bigint,country:string,amount:double>"
+    found = {tuple(row.value) for row in orders.where("value IS NOT NULL").select("value").collect()}
+    assert found == {(each["id"], each["country"], each["amount"]) for each in ORDERS}
+    rest = orders.where("value IS NULL").select("_corrupt").collect()
+    assert sorted(bytes(row._corrupt or b"") for row in rest) == sorted([b"", *CORRUPT])
+    inferred = spark.read.format("quiver").options(topic="orders", valueSchema="infer").load()
+    assert inferred.select("value.*").columns == ["amount", "country"]
+    named = (
+        spark.read.format("quiver").schema("value STRUCT<amount: DOUBLE>, offset BIGINT").option("topic", "orders")
+    )
+    assert named.load().selectExpr("sum(value.amount) AS total").first().total == sum(o["amount"] for o in ORDERS)
+    quiver_spark.register_tables(spark, "typed", bootstrap=embedded.listen(), valueSchema=SCHEMA)
+    countries = spark.sql("SELECT value.country, count(*) AS n FROM typed.orders GROUP BY 1 ORDER BY 2").collect()
+    assert [(row.country, row.n) for row in countries] == [(None, 3), ("AT", 34), ("DE", 66)]
+
+
+def test_a_catalog_is_as_wide_as_its_broker(spark: SparkSession, spark_broker: BrokerProcess) -> None:
+    """Topics that come, go and come again are what the catalog shows; two catalogs are two brokers."""
+    quiver_spark.register_tables(spark, "other", bootstrap=spark_broker.address)
+    topic = new_topic(spark_broker)
+    with quiver.connect(spark_broker.address) as client:
+        client.publish(topic, b"first")
+        frame = spark.sql(f"SELECT cast(value AS string) AS value FROM other.`{topic}`")
+        assert [row.value for row in frame.collect()] == ["first"]
+        client.topics.delete(topic)
+        with pytest.raises(PySparkException, match="there is no topic"):
+            spark.table(f"other.`{topic}`")
+        client.topics.create(topic)
+        client.publish(topic, b"second")
+        assert [row.value for row in frame.select("*").collect()] == ["second"]
