@@ -55,6 +55,14 @@ LossOption = Annotated[
         "--fail-on-data-loss/--skip-lost", help="Whether messages that are gone before they were read are an error."
     ),
 ]
+LocalFilesOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--local-files/--through-broker",
+        help="Whether tasks on the machine of the broker read its files; they do if neither is given.",
+        show_default=False,
+    ),
+]
 TimeoutOption = Annotated[
     str | None,
     typer.Option("--timeout", metavar="TIME", help="How long to wait for a broker that does not respond."),

@@ -82,7 +82,8 @@ def test_jobs_on_a_cluster_that_loses_a_worker(
     settings = [f"spark.pyspark.python={cluster.python}", "spark.executor.memory=600m"]
     options = ["--master", cluster.url, *(word for each in settings for word in ("--conf", each))]
     with held.proxy:
-        archive = ["archive", "big", "--lake", str(lake), "--bootstrap", held.proxy.address, "-o", "json", *options]
+        source = ["--bootstrap", held.proxy.address, "--through-broker"]  # tasks could read the files that are here
+        archive = ["archive", "big", "--lake", str(lake), *source, "-o", "json", *options]
         script = str(Path(__file__).with_name("cluster_jobs.py"))
         with Driver(tmp_path, sys.executable, script, spark_broker.address, str(tmp_path), *archive) as driver:
             try:

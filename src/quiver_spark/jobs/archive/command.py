@@ -14,6 +14,7 @@ from quiver_spark.jobs.command_options import (
     BootstrapOption,
     ConfOption,
     EndOption,
+    LocalFilesOption,
     LossOption,
     MasterOption,
     Output,
@@ -77,6 +78,7 @@ def archive(
         ),
     ] = None,
     fail_on_data_loss: LossOption = True,
+    local_files: LocalFilesOption = None,
     timeout: TimeoutOption = None,
     master: MasterOption = None,
     conf: ConfOption = None,
@@ -93,6 +95,7 @@ def archive(
         end=end,
         timeout=timeout,
         failOnDataLoss=fail_on_data_loss,
+        localFiles=local_files,
     )
     spark = session_later("archive", master, conf)
     from quiver_spark.jobs import archive as job
