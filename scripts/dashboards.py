@@ -443,6 +443,19 @@ PIPELINE = Dashboard(
             ),
         ),
         Row(
+            "Traces",
+            (
+                graph(
+                    "Spans written per second", "cps", (rate("trace_events_total", _I, "instance"), "{{instance}}")
+                ),
+                graph(
+                    "Spans dropped per second",
+                    "cps",
+                    (rate("trace_events_dropped_total", _I, "instance"), "{{instance}}"),
+                ),
+            ),
+        ),
+        Row(
             "Delays and schedules",
             (
                 graph(

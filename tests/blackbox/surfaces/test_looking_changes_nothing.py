@@ -136,10 +136,10 @@ LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
 }
 CHANGING_METHODS = {
     "topics": {"create", "alter", "add_partitions", "delete", "purge"},
-    "groups": {"alter", "delete"},
+    "groups": {"alter", "commit", "delete"},
     "queues": {"pause", "resume"},
     "dead_letters": set(),
-    "delayed": {"cancel", "cancel_many"},
+    "delayed": {"cancel", "cancel_many", "reschedule", "reschedule_many"},
     "schedules": {"add", "alter", "pause", "resume", "run", "remove"},
     "traces": set(),
     "transactions": {"abort", "commit", "abort_all", "init"},
@@ -175,7 +175,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
 }
 CHANGING_COMMANDS = {
     *("serve", "produce", "work", "topic create", "topic alter", "topic delete"),
-    *("group alter", "group pause", "group resume", "group delete", "delayed cancel", "txn abort"),
+    *("group alter", "group pause", "group resume", "group delete", "delayed cancel", "delayed move", "txn abort"),
     "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
 }
