@@ -151,7 +151,7 @@ def test_resets(history: History) -> None:
     for value, offset in (("a", 0), ("b", 1)):
         asked(history, "read", 2, 2, value=value, partition="events-0", offset=offset, member="m")
     asked(history, "commit", 3, 4, partition="events-0", offset=1, member="m")
-    assigned = asked(history, "assign", 8, 8, partition="events-0", member="n")
+    asked(history, "assign", 8, 8, partition="events-0", member="n")
     read = asked(history, "read", 9, 9, value="a", partition="events-0", offset=0, member="n")
     assert "a came again: 2 was reached or committed" in found(group)
     asked(history, "reset", 5, 6, offset=1)
@@ -167,4 +167,8 @@ def test_resets(history: History) -> None:
     assert not found(group)
     look.details["committed"] = {"events-0": 2}
     assert "events-0 is at 2 at 10.0000, and not at [0, 1]" in found(group)
-    assert assigned.began == 8
+    asked(history, "reset", 12, 13, offset=0)
+    look.began, look.ended, look.details["committed"] = 14, 15, {"events-1": 7}
+    assert not found(group), "nothing is stored there before offset 7"
+    group._stored["c"] = ("events-1", 3)
+    assert "events-1 is at 7 at 14.0000, and not at [0]" in found(group)
