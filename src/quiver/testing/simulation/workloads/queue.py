@@ -200,14 +200,15 @@ class QueueWorkload:
         """What was acked or rejected is not leased again, and there are only so many attempts.
 
         A lease with a higher number was given later. When a settlement counts, no later lease of its message has been
-        given, so none is given at all.
+        given, so none is given at all. A power cut may have lost a later one, which then came before the settlement.
         """
         deliveries = [event for event in events if event.what == "deliver"]
         for settled in events:
             if settled.what in ("ack", "reject") and settled.outcome == "ok":
                 known = max((other.details["lease"] for other in self._others(settled, events)), default=0)
                 for delivery in deliveries:
-                    if delivery.details["lease"] > max(known, settled.details["lease"]):
+                    is_later = delivery.began > settled.began
+                    if is_later and delivery.details["lease"] > max(known, settled.details["lease"]):
                         yield Violation(f"{value} was settled in {group} ({settled.what}) and delivered again", value)
         if any(delivery.details["attempt"] > MAX_ATTEMPTS for delivery in deliveries):
             yield Violation(f"{value} was delivered in {group} more than {MAX_ATTEMPTS} times", value)
