@@ -22,6 +22,7 @@ def test_a_message_is_found_and_read_with_keys_only(console: ConsolePage) -> Non
     expect(console.title).to_have_text("beta")
     console.tab.get_by_role("link", name="Messages", exact=True).focus()
     console.press("Enter")
+    expect(console.rows()).to_have_count(1)
     expect(console.rows()).to_contain_text("value of beta")
     console.press("j", "Enter")
     expect(console.tab.get_by_label("Value", exact=True)).to_have_text("value of beta")

@@ -78,7 +78,7 @@ REQUESTS += [
     ),
     (g.GroupHeartbeat("g", "m", 7, [(1, 2)]), "9715a167a16d0791920102cd0bb8c2"),
     (g.LeaveGroup("g", "m"), "9316a167a16d"),
-    (g.CommitOffsets("g", "m", [g.CommitPart(1, 2, 3, "n")], 4), "9517a167a16d9194010203a16e04"),
+    (g.CommitOffsets("g", "m", [g.CommitPart(1, 2, 3, "n")], 4), "9617a167a16d9194010203a16e04c2"),
     (g.ListGroups(), "9118"),
     (g.DescribeGroup("g"), "9219a167"),
     (g.ResetGroup("g", "t", EARLIEST), "971aa167a17492a86561726c6965737400c0c2c0"),
