@@ -67,6 +67,7 @@ def test_the_focus_can_be_seen_and_survives_a_refresh(console: ConsolePage) -> N
     console.topic("watched", "1")
     console.open("topics?search=watched")
     row = console.tab.get_by_role("link", name="watched", exact=True)
+    expect(row).to_be_visible()
     console.press("j")
     expect(row).to_be_focused()
     assert console.tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
