@@ -82,6 +82,10 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
     """This level only."""
     start: Position | None = None
     """Where the group begins if it has no position yet; None: earliest."""
+    key: bytes | None = None
+    """Only messages with this key; for groups that are ordered by key."""
+    max_keys: int | None = None
+    """Messages of at most this many keys; for groups that are ordered by key."""
 
     def check(self) -> None:
         if not 1 <= len(self.topic_ids) <= TOPICS_AT_ONCE:
@@ -94,3 +98,5 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
             raise InvalidRequest(problem=f"a visibility of {self.visibility_ms} ms is not between 1 ms and 7 days")
         if not 1 <= len(self.consumer) <= NAME_LENGTH:
             raise InvalidRequest(problem=f"a consumer's name has 1 to {NAME_LENGTH} characters")
+        if self.max_keys is not None and self.max_keys < 1:
+            raise InvalidRequest(problem=f"max_keys is at least 1, not {self.max_keys}")

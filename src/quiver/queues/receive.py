@@ -17,7 +17,7 @@ from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.partition.lease_issuer import DeliveredRun
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.settle import SettleHandler
-from quiver.queues.state.port import LeaseTerms, Taken
+from quiver.queues.state.port import KeyLimit, LeaseTerms, Taken
 from quiver.queues.topic.available_partitions import ALL_LEVELS
 from quiver.queues.topic.topic_queues import TopicQueue, TopicQueues
 from quiver.system.pace import Pace
@@ -70,6 +70,10 @@ class ReceiveCall:
         self.remaining = request.max_messages
         self.visibility_ms = request.visibility_ms
         self.levels = ALL_LEVELS if request.priority is None else 1 << request.priority
+        self.keys: KeyLimit | None = None
+        """The keys that it takes; None: all."""
+        if request.key is not None or request.max_keys is not None:
+            self.keys = KeyLimit(request.key, request.max_keys or 1)
         self.leases: dict[PartitionQueue, PartitionLease] = {}
         """In the order in which they were taken."""
         self.problem: QuiverError | None = None
@@ -81,7 +85,7 @@ class ReceiveCall:
     @property
     def is_open(self) -> bool:
         """Whether it takes more."""
-        return self.remaining > 0 and not self._is_closed
+        return self.remaining > 0 and not self._is_closed and (self.keys is None or self.keys.left > 0)
 
     def lease(self, queue: TopicQueue, partition_queue: PartitionQueue, now_ms: int) -> PartitionLease:
         """The call's lease for a partition; a new one until something was added to it."""

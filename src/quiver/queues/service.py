@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from quiver.groups.service import Groups
-from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown
+from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, ShuttingDown
 from quiver.model.names import TopicPartition
 from quiver.model.queue import QueueSettings, ReceiveRequest
 from quiver.model.settlement import Receipt, SettleRequest
@@ -100,6 +100,10 @@ class Queues:
         request.check()
         topics = [self._catalogue.topic_by_id(topic_id) for topic_id in dict.fromkeys(request.topic_ids)]
         group = await self._groups.queue_group(request.group, request.ordering)
+        if group.ordering != "key" and (request.key is not None or request.max_keys is not None):
+            raise InvalidRequest(
+                problem=f"group {request.group!r} is not ordered by key, so it cannot be asked for certain keys"
+            )
         return await self._receive.receive(request, topics, group)
 
     async def give_back(self, received: Sequence[Received]) -> None:

@@ -1,6 +1,8 @@
 """Receive and settle through the broker, on the memory engine and a clock that stands still."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from quiver.model.errors import (
     ShuttingDown,
     TopicNotFound,
 )
+from quiver.model.message import NewMessage
 from quiver.model.position import LATEST, Position
 from quiver.model.priority import Priority
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, Receipt, SettleRequest
@@ -361,3 +364,38 @@ async def test_where_nothing_can_be_read_a_receive_fails(queue: QueueBroker, mon
 
 async def _fail(*_: object, **__: object) -> None:
     raise OSError("the disk is gone")
+
+
+async def test_a_receiver_takes_a_certain_key_or_a_few_keys(queue: QueueBroker) -> None:
+    keys = [b"a", b"b", b"c", b"a", b"b", b"a"]
+    messages = [NewMessage(value=key + b"%d" % number, key=key) for number, key in enumerate(keys)]
+    await queue.publish_each("jobs", *messages)
+    options: dict[str, Any] = {"ordering": "key", "group": "lanes"}
+    certain = await queue.receive("jobs", key=b"b", **options)
+    assert values(certain) == [b"b1", b"b4"]
+    assert await queue.receive("jobs", key=b"b", **options) == []  # its lane is held
+    assert await queue.receive("jobs", key=b"nobody", **options) == []
+    [first, *others] = [values(await queue.receive("jobs", max_keys=1, **options)) for _ in range(3)]
+    assert sorted([first, *others]) == [[], [b"a0", b"a3", b"a5"], [b"c2"]]
+    await queue.settle(certain)
+    await queue.publish_each("jobs", NewMessage(value=b"b6", key=b"b"))
+    assert values(await queue.receive("jobs", key=b"b", **options)) == [b"b6"]
+
+
+async def test_a_receiver_of_a_certain_key_waits_for_it_alone(queue: QueueBroker) -> None:
+    options: dict[str, Any] = {"ordering": "key", "group": "lanes", "wait_ms": 60_000}
+    waiting = asyncio.create_task(queue.receive("jobs", key=b"b", **options))
+    await asyncio.sleep(0)
+    await queue.publish_each("jobs", NewMessage(value=b"a0", key=b"a"))
+    assert values(await queue.receive("jobs", max_keys=5, consumer="other", **options)) == [b"a0"]
+    assert not waiting.done()
+    await queue.publish_each("jobs", NewMessage(value=b"b0", key=b"b"))
+    assert values(await waiting) == [b"b0"]
+
+
+async def test_only_groups_that_are_ordered_by_key_take_certain_keys(queue: QueueBroker) -> None:
+    for limit in ({"key": b"a"}, {"max_keys": 1}):
+        with pytest.raises(InvalidRequest, match="not ordered by key"):
+            await queue.receive("jobs", **limit)
+    with pytest.raises(InvalidRequest, match="at least 1"):
+        await queue.receive("jobs", group="lanes", ordering="key", max_keys=0)

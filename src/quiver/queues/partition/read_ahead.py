@@ -14,7 +14,10 @@ from quiver.structures.interval_set import IntervalSet
 logger = logging.getLogger(__name__)
 
 LOOK_AHEAD = 100_000
-"""How many messages of an ordered group are read ahead in search of a level of which none is available."""
+"""How many messages of an ordered group are read ahead in search of a level of which none is available, or of more
+messages of the keys that a receiver takes."""
+LOOK_AHEAD_FOR_KEY = 1_000_000
+"""The same in search of a certain key; as many as a group reads ahead at the most."""
 
 
 class ReadAhead:

@@ -46,6 +46,17 @@ class LeaseTerms(NamedTuple):
     """By the clock of leases."""
 
 
+class KeyLimit:
+    """Which keys a receiver takes, over all partitions: one that it names, or any, up to a number of them."""
+
+    __slots__ = ("key", "left")
+
+    def __init__(self, key: bytes | None, left: int = 1) -> None:
+        self.key = key
+        self.left = left
+        """How many more keys; `take` counts down."""
+
+
 class Taken(NamedTuple):
     """Leased just now. Runs come in the order of delivery."""
 
@@ -141,9 +152,17 @@ class GroupState(Protocol):
         ...
 
     def take(
-        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
+        self,
+        level: int,
+        count: int,
+        terms: LeaseTerms,
+        now_ms: int,
+        delivered_ms: int | None = None,
+        keys: KeyLimit | None = None,
     ) -> list[Taken]:
         """Leases up to `count` messages of a level, due retries first, then in offset order.
+
+        With `keys`, only in groups that are ordered by key: of these keys, each with all its messages that are wanted.
 
         `delivered_ms` is the time of delivery by the wall clock; all other times are those of the clock of leases.
         `lease_taken` adds the event.

@@ -14,10 +14,13 @@ from quiver.partition.partition import Partition
 from quiver.queues.context import QueueContext
 from quiver.queues.group_watchers import GroupWatchers
 from quiver.queues.partition.partition_queue import PartitionQueue
+from quiver.queues.partition.read_ahead import LOOK_AHEAD, LOOK_AHEAD_FOR_KEY
 from quiver.queues.partition_queues import PartitionQueues
+from quiver.queues.state.port import LEVELS
 from quiver.queues.topic.available_partitions import ALL_LEVELS, AvailablePartitions, Pick
 from quiver.queues.topic.consumers import Consumer, Consumers
 from quiver.queues.topic.first_use import FirstUse
+from quiver.structures.murmur2 import partition_for
 from quiver.system.pace import Pace, paced
 from quiver.topics.partitions import Partitions
 
@@ -219,8 +222,11 @@ class TopicQueue:
         want = self.consumers.room(call.consumer, limit=self.settings.max_unacked, want=call.remaining)
         if want < 1 and call.is_open:
             self._is_full = True
+        if call.keys is not None and call.keys.key is not None:
+            await self._fill_key(call, call.keys.key, want)
+            return
         pace = Pace()
-        while want > 0 and call.is_open and self._closed_by is None and not self.is_paused:
+        while want > 0 and self._may_lease(call):
             await pace.turn()
             pick = self._available.scheduler.pick(want, self._lease_clock.now_ms(), call.levels)
             if pick is not None:
@@ -234,14 +240,13 @@ class TopicQueue:
         """Takes what the scheduler picked, as far as it is there; returns how many messages that was."""
         got, has_more = 0, True
         try:
-            partition_queue = self._queues.get(pick.partition)
-            if partition_queue is None or partition_queue.state(self.group_id) is None:
-                partition_queue = await self._first_use.begun(pick.partition)
-            available = await self._read_ahead(partition_queue, pick)
+            partition_queue = await self._begun(pick.partition)
+            levels = 1 << pick.level if self._ordering == "none" else ALL_LEVELS
+            available = await self._read_ahead(partition_queue, pick.want, levels, call)
             self._failures.pop(pick.partition, None)
             if not available[pick.level]:
                 has_more = False
-            elif call.is_open and self._closed_by is None and not self.is_paused:
+            elif self._may_lease(call):
                 got = self._lease(partition_queue, pick, call)
                 has_more = got > 0 and self._available.has_more(pick, available[pick.level] - got)
         except Exception as error:
@@ -253,9 +258,36 @@ class TopicQueue:
             self._available.scheduler.served(pick, got, has_more=has_more)
         return got
 
-    async def _read_ahead(self, partition_queue: PartitionQueue, pick: Pick) -> list[int]:
-        levels = 1 << pick.level if self._ordering == "none" else ALL_LEVELS
-        return await partition_queue.issuer.read_ahead(self.group_id, count=pick.want, levels=levels)
+    async def _fill_key(self, call: "ReceiveCall", key: bytes, want: int) -> None:
+        """From the partition of the key, whatever else is available there and whose turn it is."""
+        number = partition_for(key, self.topic.config.partitions)
+        try:
+            partition_queue = await self._begun(number)
+            available = await self._read_ahead(partition_queue, want, ALL_LEVELS, call)
+        except Exception as error:
+            self._failed(number, error)
+            call.problem = error if isinstance(error, QuiverError) else QuiverError()
+            return
+        for level in range(LEVELS):
+            if want > 0 and available[level] and call.levels >> level & 1 and self._may_lease(call):
+                want -= self._lease(partition_queue, Pick(level, number, want), call)
+
+    async def _begun(self, number: int) -> PartitionQueue:
+        found = self._queues.get(number)
+        if found is None or found.state(self.group_id) is None:
+            return await self._first_use.begun(number)
+        return found
+
+    def _may_lease(self, call: "ReceiveCall") -> bool:
+        return call.is_open and self._closed_by is None and not self.is_paused
+
+    async def _read_ahead(
+        self, partition_queue: PartitionQueue, count: int, levels: int, call: "ReceiveCall"
+    ) -> list[int]:
+        """Further if only some keys are wanted: their messages may come after those of many others."""
+        if call.keys is not None:
+            count = max(count, LOOK_AHEAD if call.keys.key is None else LOOK_AHEAD_FOR_KEY)
+        return await partition_queue.issuer.read_ahead(self.group_id, count=count, levels=levels)
 
     def _failed(self, number: int, error: Exception) -> None:
         """A partition that cannot be read holds up only itself, and is tried again later."""
@@ -267,7 +299,7 @@ class TopicQueue:
 
     def _lease(self, partition_queue: PartitionQueue, pick: Pick, call: "ReceiveCall") -> int:
         lease = call.lease(self, partition_queue, self._lease_clock.now_ms())
-        taken = partition_queue.issuer.take(self.group_id, pick.level, pick.want, lease.terms)
+        taken = partition_queue.issuer.take(self.group_id, pick.level, pick.want, lease.terms, call.keys)
         count = call.add(lease, taken)
         self.consumers.took(pick.partition, call.consumer, count)
         if count and self._ordering == "key":

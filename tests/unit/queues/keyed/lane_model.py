@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
 
+from quiver.queues.state.port import LeaseTerms
+
 UNREAD, WAITING, LEASED, EXPIRED, RETURNED, SETTLED = "unread", "waiting", "leased", "expired", "returned", "settled"
 DELIVERED = (LEASED, EXPIRED, RETURNED)
 ERROR_EXPIRED = "the lease expired"
@@ -101,25 +103,35 @@ class LaneModel:
         return found
 
     def take(
-        self, level: int, count: int, lease: int, consumer: str, now_ms: int, deadline_ms: int
+        self,
+        level: int,
+        count: int,
+        terms: LeaseTerms,
+        now_ms: int,
+        key: bytes | None = None,
+        max_keys: int | None = None,
     ) -> list[tuple[int, int, int, str]]:
         """Offset, attempt, first delivery, error."""
         again: list[Message] = []
         offers = sorted((one for one in self.offered(now_ms) if one[3][0].level == level), key=lambda one: one[:3])
+        if key is not None:
+            offers = [one for one in offers if one[3][0].key == key]
+        if max_keys is not None:
+            offers = offers[:max_keys]
         for run in (run for kind, *_, run in offers if not kind):
             again += (part := run[: count - len(again)])
             if part:
                 self._let_go_behind(part[-1])
         waiting, count = [run for kind, *_, run in offers if kind], count - len(again)
-        if sum(run[0].key is not None for run in waiting) >= 2 * count:
+        if key is None and max_keys is None and sum(run[0].key is not None for run in waiting) >= 2 * count:
             fresh = sorted((m for run in waiting for m in run), key=lambda m: m.offset)[:count]
         else:
             fresh = [m for run in waiting for m in run][:count]
         taken = again + sorted(fresh, key=lambda m: m.offset)
         for message in taken:
             message.first_ms = message.first_ms if message.attempts else now_ms
-            message.state, message.lease, message.consumer = LEASED, lease, consumer
-            message.deadline_ms, message.due_ms, message.is_counted = deadline_ms, 0, False
+            message.state, message.lease, message.consumer = LEASED, terms.lease, terms.consumer
+            message.deadline_ms, message.due_ms, message.is_counted = terms.deadline_ms, 0, False
             message.woken_ms = None
         return [(m.offset, m.attempts + 1, m.first_ms, m.error) for m in taken]
 

@@ -12,7 +12,7 @@ from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.keyed import snapshot as lanes_snapshot
 from quiver.queues.state.keyed.state import LaneState
-from quiver.queues.state.port import Dead, LeaseTerms, Run, Settlement, StoredRun
+from quiver.queues.state.port import Dead, KeyLimit, LeaseTerms, Run, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
 from unit.queues.keyed.lane_model import DELIVERED, WAITING, LaneModel, Outcome
 
@@ -88,11 +88,21 @@ class Lanes(RuleBasedStateMachine):
 
     # deliveries
 
-    @rule(level=LEVELS, count=st.integers(1, 6), consumer=CONSUMERS, visibility_ms=st.sampled_from([500, 5_000]))
-    def take(self, level: int, count: int, consumer: str, visibility_ms: int) -> None:
+    @rule(
+        level=LEVELS,
+        count=st.integers(1, 6),
+        consumer=CONSUMERS,
+        visibility_ms=st.sampled_from([500, 5_000]),
+        limit=st.sampled_from([None, None, (b"hot", None), (b"a", None), (None, 1), (None, 2)]),
+    )
+    def take(
+        self, level: int, count: int, consumer: str, visibility_ms: int, limit: tuple[bytes | None, int | None] | None
+    ) -> None:
         self.last_lease += 1
-        deadline_ms = self.now_ms + visibility_ms
-        taken = self.state.take(level, count, LeaseTerms(self.last_lease, consumer, deadline_ms), self.now_ms)
+        terms = LeaseTerms(self.last_lease, consumer, self.now_ms + visibility_ms)
+        key, max_keys = limit or (None, None)
+        keys = None if limit is None else KeyLimit(key, max_keys or 1)
+        taken = self.state.take(level, count, terms, self.now_ms, keys=keys)
         self.state.lease_taken()
         self.record()
         found = [
@@ -101,7 +111,7 @@ class Lanes(RuleBasedStateMachine):
             for offset in range(run.start, run.end)
         ]
         assert all(run.level == level for run in taken)
-        assert found == self.model.take(level, count, self.last_lease, consumer, self.now_ms, deadline_ms)
+        assert found == self.model.take(level, count, terms, self.now_ms, key, max_keys)
 
     @rule(data=st.data(), part=PART)
     def ack(self, data: st.DataObject, part: list[bool]) -> None:

@@ -4,9 +4,19 @@ from heapq import heappop, heappush
 from operator import attrgetter
 
 from quiver.queues.journal.events import LeasedRun
-from quiver.queues.state.keyed.lane import HELD, LEVEL_BITS, NOTHING, Lane, Lease, LeasedRange
+from quiver.queues.state.keyed.lane import (
+    DUE,
+    HELD,
+    LEVEL_BITS,
+    LEVEL_MASK,
+    NOTHING,
+    READY,
+    Lane,
+    Lease,
+    LeasedRange,
+)
 from quiver.queues.state.keyed.lane_table import LaneTable
-from quiver.queues.state.port import Run, Taken
+from quiver.queues.state.port import KeyLimit, Run, Taken
 from quiver.structures.offset_ranges import merged, ranges_of
 
 _SPARE_LANES = 2
@@ -31,9 +41,18 @@ class LaneTaker:
         self._deadline_ms = lease.deadline_ms = lease.deadline_ms if lease.taken else deadline_ms
 
     def take(self, level: int, count: int) -> list[Taken]:
-        table, lease = self._table, self._lease
         again = self._take_again(level, count)
-        fresh = self._take_fresh(level, count - sum(run.end - run.start for run in again))
+        return self._leased(level, again, self._take_fresh(level, count - _count(again)))
+
+    def take_keys(self, level: int, count: int, keys: KeyLimit) -> list[Taken]:
+        """Of a few keys, one after the other."""
+        if keys.key is not None:
+            return self._take_key(level, count, keys.key)
+        again = self._take_again(level, count, keys)
+        return self._leased(level, again, self._take_fresh_keys(level, count - _count(again), keys))
+
+    def _leased(self, level: int, again: list[Taken], fresh: list[Run]) -> list[Taken]:
+        table, lease = self._table, self._lease
         taken = again + [Taken(start, end, level, 1, self._delivered_ms, "") for start, end in merged(fresh)]
         if taken:
             table.leases[lease.id] = lease
@@ -43,17 +62,40 @@ class LaneTaker:
 
     # what was delivered before
 
-    def _take_again(self, level: int, count: int) -> list[Taken]:
+    def _take_again(self, level: int, count: int, keys: KeyLimit | None = None) -> list[Taken]:
         taken: list[Taken] = []
-        while count > 0 and (due := self._table.take_due(level)) is not None:
+        while count > 0 and (keys is None or keys.left > 0) and (due := self._table.take_due(level)) is not None:
             lane, offered = due
-            for part in self._lease_again(lane, min(count, offered)):
-                count -= part.count
-                run = Taken(part.start, part.end, level, part.attempts + 1, part.first_ms, part.error)
-                if taken and taken[-1].end == run.start and taken[-1][2:] == run[2:]:
-                    run = run._replace(start=taken.pop().start)
-                taken.append(run)
+            wanted = min(count, offered)
+            if keys is not None and lane.key is None:
+                wanted = min(wanted, keys.left)
+            if keys is not None:
+                keys.left -= wanted if lane.key is None else 1
+            count -= self._take_due_lane(lane, level, wanted, taken)
         return taken
+
+    def _take_due_lane(self, lane: Lane, level: int, count: int, taken: list[Taken]) -> int:
+        """Adds to what was taken; returns how many messages that was."""
+        added = 0
+        for part in self._lease_again(lane, count):
+            added += part.count
+            run = Taken(part.start, part.end, level, part.attempts + 1, part.first_ms, part.error)
+            if taken and taken[-1].end == run.start and taken[-1][2:] == run[2:]:
+                run = run._replace(start=taken.pop().start)
+            taken.append(run)
+        return added
+
+    def _take_key(self, level: int, count: int, key: bytes) -> list[Taken]:
+        again: list[Taken] = []
+        fresh: list[Run] = []
+        lane = self._table.lanes.get(key)
+        if lane is not None and lane.state == DUE and lane.head is not None and lane.head.level == level:
+            offered = lane.offered
+            self._table.withdraw(lane)
+            self._take_due_lane(lane, level, min(count, offered), again)
+        elif lane is not None and lane.state == READY and lane.front & LEVEL_MASK == level:
+            fresh = self._take_lane(lane, level, min(count, lane.lead))
+        return self._leased(level, again, fresh)
 
     def _lease_again(self, lane: Lane, count: int) -> list[LeasedRange]:
         """Leases the lane's first messages again. Those after them leave the expired lease; with a key, they wait
@@ -96,6 +138,26 @@ class LaneTaker:
                 lead = min(count, lane.lead)
                 taken += self._take_lane(lane, level, lead)
                 count -= lead
+            else:
+                break
+        return taken
+
+    def _take_fresh_keys(self, level: int, count: int, keys: KeyLimit) -> list[Run]:
+        """The keys whose first message is oldest; a message without a key counts as a key of its own."""
+        ready, unkeyed = self._table.ready[level], self._table.unkeyed[level]
+        taken: list[Run] = []
+        while count > 0 and keys.left > 0:
+            lane = ready.first
+            if unkeyed and (lane is None or unkeyed[0][0] < lane.front_offset):
+                start, end = self._take_unkeyed(level, min(count, keys.left), ready.lowest)
+                taken.append((start, end))
+                count -= end - start
+                keys.left -= end - start
+            elif lane is not None:
+                lead = min(count, lane.lead)
+                taken += self._take_lane(lane, level, lead)
+                count -= lead
+                keys.left -= 1
             else:
                 break
         return taken
@@ -168,3 +230,7 @@ class LaneTaker:
         self._lease.taken.append(
             LeasedRun(part.start, part.end, part.level, part.attempts + 1, part.first_ms, 0, part.lane.key)
         )
+
+
+def _count(taken: list[Taken]) -> int:
+    return sum(run.end - run.start for run in taken)

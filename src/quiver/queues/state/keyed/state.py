@@ -22,7 +22,18 @@ from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.lane_taker import LaneTaker
 from quiver.queues.state.keyed.recovery import LaneRecovery
 from quiver.queues.state.keyed.snapshot import restored, snapshot
-from quiver.queues.state.port import BlockedKey, Counts, Dead, HeldRun, LeaseTerms, Run, Settlement, StoredRun, Taken
+from quiver.queues.state.port import (
+    BlockedKey,
+    Counts,
+    Dead,
+    HeldRun,
+    KeyLimit,
+    LeaseTerms,
+    Run,
+    Settlement,
+    StoredRun,
+    Taken,
+)
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.structures.interval_set import IntervalSet
 from quiver.structures.offset_ranges import merged
@@ -86,13 +97,20 @@ class LaneState:
         return list(self._open().available)
 
     def take(
-        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
+        self,
+        level: int,
+        count: int,
+        terms: LeaseTerms,
+        now_ms: int,
+        delivered_ms: int | None = None,
+        keys: KeyLimit | None = None,
     ) -> list[Taken]:
         table = self._open()
         table.wake(now_ms)
         held = table.leases.get(terms.lease) or Lease(terms.lease, terms.consumer)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
-        taken = LaneTaker(table, held, delivered_ms=delivered_ms, deadline_ms=terms.deadline_ms).take(level, count)
+        taker = LaneTaker(table, held, delivered_ms=delivered_ms, deadline_ms=terms.deadline_ms)
+        taken = taker.take(level, count) if keys is None else taker.take_keys(level, count, keys)
         if taken:
             self._unwritten[terms.lease] = held
         return taken
