@@ -1,5 +1,6 @@
 """A topic and its settings."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -7,9 +8,13 @@ import msgspec
 
 from quiver.model.limits import DAY_MS, KIB, MIB
 from quiver.model.names import TopicId
+from quiver.model.numbers import shown
 from quiver.model.queue import QUEUE_SETTINGS, QueueSettings
 from quiver.model.settings import Setting, duration, one_of, optional_duration, parse_settings, size, whole
 from quiver.model.times import format_duration
+
+_MOST_LABELS, _LABEL_BYTES = 32, KIB
+_LABEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,63}", re.ASCII)
 
 Durability = Literal["fsync", "interval", "memory"]
 Cleanup = Literal["delete", "compact", "compact,delete"]
@@ -32,6 +37,8 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
     queue: QueueSettings = QueueSettings()
     """The defaults for the topic's queue groups."""
+    labels: dict[str, str] = {}
+    """Whatever its owners note about the topic; the broker does not read them."""
 
     @property
     def is_compacted(self) -> bool:
@@ -57,6 +64,7 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
             "ttl": None if self.ttl_ms is None else format_duration(self.ttl_ms),
             "priority_weights": list(self.priority_weights),
             **self.queue.settings(),
+            "labels": dict(self.labels),
         }
 
     def changed(self, settings: Mapping[str, Any]) -> "TopicConfig":
@@ -102,6 +110,23 @@ def _weights(value: object) -> tuple[int, ...]:
     return tuple(value)
 
 
+def _labels(value: object) -> dict[str, str]:
+    """A mapping, or `name=value,name=value` as in a shell."""
+    if isinstance(value, str):
+        pairs = [part.partition("=") for part in value.split(",") if part.strip()]
+        if not all(equals for _, equals, _ in pairs):
+            raise ValueError("labels are written as name=value,name=value")
+        value = {name.strip(): text.strip() for name, _, text in pairs}
+    if not isinstance(value, Mapping) or len(value) > _MOST_LABELS:
+        raise ValueError(f"labels need at most {_MOST_LABELS} names, each with a text")
+    for name, text in value.items():
+        if not isinstance(name, str) or not _LABEL_NAME.fullmatch(name):
+            raise ValueError(f"{shown(name)} is not a name for a label: 1 to 63 letters, digits, dots, - and _")
+        if not isinstance(text, str) or len(text.encode()) > _LABEL_BYTES:
+            raise ValueError(f"label {name} needs a text of at most {_LABEL_BYTES} bytes")
+    return dict(value)
+
+
 _SETTINGS: dict[str, Setting] = {
     "partitions": Setting("partitions", whole(1, 10_000)),
     "retention": Setting("retention_ms", optional_duration),
@@ -114,6 +139,7 @@ _SETTINGS: dict[str, Setting] = {
     "max_message_bytes": Setting("max_message_bytes", size(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),
+    "labels": Setting("labels", _labels),
     **QUEUE_SETTINGS,
 }
 SETTING_NAMES: tuple[str, ...] = tuple(_SETTINGS)

@@ -92,7 +92,7 @@ class ReceiveCall:
         if partition_queue in self.leases:
             return self.leases[partition_queue]
         visibility_ms = self.visibility_ms or queue.settings.visibility_ms
-        terms = LeaseTerms(partition_queue.issuer.new_lease_id(), self.consumer, now_ms + visibility_ms)
+        terms = LeaseTerms(partition_queue.issuer.new_lease_id(), self.consumer, now_ms + visibility_ms, self.keys)
         return PartitionLease(queue, partition_queue, terms, visibility_ms)
 
     def add(self, lease: PartitionLease, taken: Sequence[Taken]) -> int:

@@ -35,3 +35,18 @@ def test_a_segment_rolls_after_a_quarter_of_the_retention_but_at_least_daily() -
     assert TopicConfig(retention_ms=4000).roll_after_ms == 1000
     assert TopicConfig(retention_ms=None).roll_after_ms == 86_400_000
     assert TopicConfig(retention_ms=1).roll_after_ms == 1
+
+
+def test_labels_are_a_mapping_or_written_as_in_a_shell() -> None:
+    config = TopicConfig().changed({"labels": "team=billing, tier = 1"})
+    assert config.labels == {"team": "billing", "tier": "1"}
+    assert TopicConfig().changed(config.settings()) == config
+    assert config.changed({"labels": {}}).labels == {}
+
+
+@pytest.mark.parametrize(
+    "labels", ["team", {"a b": "c"}, {"": "c"}, {"a": 1}, {"a": "x" * 1025}, {f"n{n}": "" for n in range(33)}, ["a"]]
+)
+def test_labels_that_are_refused(labels: object) -> None:
+    with pytest.raises(InvalidSetting, match="label"):
+        TopicConfig().changed({"labels": labels})

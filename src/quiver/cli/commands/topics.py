@@ -36,6 +36,7 @@ _HELP = {
     "max_message_bytes": "The largest message of this topic, such as 256KiB; none: the broker's limit.",
     "ttl": "Messages expire this long after they arrive.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
+    "labels": "Notes about the topic, such as team=billing,tier=1; they replace those that it has.",
     **QUEUE_HELP,
 }
 

@@ -58,6 +58,8 @@ class TopicSettings(QueueSettings, total=False):
     """Messages expire this long after they were stored (never)."""
     priority_weights: Sequence[int] | str
     """Five, from critical to background (50, 25, 15, 7, 3)."""
+    labels: Mapping[str, str]
+    """At most 32 notes about the topic, each of 1 KiB; they replace those that it has."""
 
 
 def sent_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

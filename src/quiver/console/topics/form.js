@@ -24,6 +24,7 @@ export const SETTINGS = {
   max_message_bytes: ["size", "The largest message; none: the broker's limit."],
   ttl: ["duration", "After this long a message is not delivered any more; none: never."],
   priority_weights: ["list", "How the five priorities share deliveries, from critical to background."],
+  labels: ["object", "Notes about the topic, as a JSON object of texts."],
   max_attempts: ["number", "Deliveries of a queue group before a message becomes a dead letter."],
   backoff: ["duration", "The pause before the first retry; it doubles with each."],
   backoff_max: ["duration", "The longest pause before a retry."],
@@ -34,7 +35,13 @@ export const SETTINGS = {
 
 /** @param {any} value */
 export const settingText = (value) =>
-  value === null || value === undefined ? "none" : Array.isArray(value) ? value.join("/") : String(value);
+  value === null || value === undefined
+    ? "none"
+    : Array.isArray(value)
+      ? value.join("/")
+      : typeof value === "object"
+        ? JSON.stringify(value)
+        : String(value);
 
 /** A field for a setting. @param {string} name @param {any} value */
 export function settingInput(name, value) {
@@ -55,6 +62,7 @@ export function settingInput(name, value) {
 export function settingValue(name, text) {
   const [kind] = SETTINGS[/** @type {keyof typeof SETTINGS} */ (name)] ?? ["text", ""];
   if (kind === "list") return text.split(/[/,\s]+/).map(Number);
+  if (kind === "object") return JSON.parse(text);
   return kind === "number" ? Number(text) : text;
 }
 

@@ -14,7 +14,7 @@ from quiver.queues.journal.moves import moves_of
 from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.read_ahead import ReadAhead
 from quiver.queues.partition.response_builder import BuiltResponse, ResponseBuilder
-from quiver.queues.state.port import LEVELS, KeyLimit, LeaseTerms, Run, Taken
+from quiver.queues.state.port import LEVELS, LeaseTerms, Run, Taken
 from quiver.queues.state.retry_policy import RetryPolicy
 from quiver.telemetry.histogram import WAIT_SECONDS
 
@@ -95,15 +95,13 @@ class LeaseIssuer:
             self._journal.put(group)
         return available
 
-    def take(
-        self, group_id: int, level: int, count: int, terms: LeaseTerms, keys: KeyLimit | None = None
-    ) -> list[Taken]:
+    def take(self, group_id: int, level: int, count: int, terms: LeaseTerms) -> list[Taken]:
         """Leases up to `count` messages of a level, of what was read ahead or is due. Several calls may add to one
         lease; then `deliver` is called with all of it."""
         group = self._journal.groups.get(group_id)
         if group is None:
             return []
-        taken = group.state.take(level, count, terms, self._lease_clock.now_ms(), self._clock.now_ms(), keys)
+        taken = group.state.take(level, count, terms, self._lease_clock.now_ms(), self._clock.now_ms())
         if taken:
             self._deadlines.setdefault(terms.lease, terms.deadline_ms)
             # At once: the positions in an event cover all that was taken, so events must come in the order of takes.

@@ -44,6 +44,8 @@ class LeaseTerms(NamedTuple):
     consumer: str
     deadline_ms: int
     """By the clock of leases."""
+    keys: "KeyLimit | None" = None
+    """Only in groups that are ordered by key."""
 
 
 class KeyLimit:
@@ -152,17 +154,9 @@ class GroupState(Protocol):
         ...
 
     def take(
-        self,
-        level: int,
-        count: int,
-        terms: LeaseTerms,
-        now_ms: int,
-        delivered_ms: int | None = None,
-        keys: KeyLimit | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         """Leases up to `count` messages of a level, due retries first, then in offset order.
-
-        With `keys`, only in groups that are ordered by key: of these keys, each with all its messages that are wanted.
 
         `delivered_ms` is the time of delivery by the wall clock; all other times are those of the clock of leases.
         `lease_taken` adds the event.

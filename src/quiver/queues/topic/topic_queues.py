@@ -299,7 +299,7 @@ class TopicQueue:
 
     def _lease(self, partition_queue: PartitionQueue, pick: Pick, call: "ReceiveCall") -> int:
         lease = call.lease(self, partition_queue, self._lease_clock.now_ms())
-        taken = partition_queue.issuer.take(self.group_id, pick.level, pick.want, lease.terms, call.keys)
+        taken = partition_queue.issuer.take(self.group_id, pick.level, pick.want, lease.terms)
         count = call.add(lease, taken)
         self.consumers.took(pick.partition, call.consumer, count)
         if count and self._ordering == "key":

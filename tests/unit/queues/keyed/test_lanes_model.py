@@ -99,10 +99,10 @@ class Lanes(RuleBasedStateMachine):
         self, level: int, count: int, consumer: str, visibility_ms: int, limit: tuple[bytes | None, int | None] | None
     ) -> None:
         self.last_lease += 1
-        terms = LeaseTerms(self.last_lease, consumer, self.now_ms + visibility_ms)
         key, max_keys = limit or (None, None)
         keys = None if limit is None else KeyLimit(key, max_keys or 1)
-        taken = self.state.take(level, count, terms, self.now_ms, keys=keys)
+        terms = LeaseTerms(self.last_lease, consumer, self.now_ms + visibility_ms, keys)
+        taken = self.state.take(level, count, terms, self.now_ms)
         self.state.lease_taken()
         self.record()
         found = [

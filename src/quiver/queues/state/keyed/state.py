@@ -27,7 +27,6 @@ from quiver.queues.state.port import (
     Counts,
     Dead,
     HeldRun,
-    KeyLimit,
     LeaseTerms,
     Run,
     Settlement,
@@ -97,20 +96,14 @@ class LaneState:
         return list(self._open().available)
 
     def take(
-        self,
-        level: int,
-        count: int,
-        terms: LeaseTerms,
-        now_ms: int,
-        delivered_ms: int | None = None,
-        keys: KeyLimit | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
         table = self._open()
         table.wake(now_ms)
         held = table.leases.get(terms.lease) or Lease(terms.lease, terms.consumer)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
         taker = LaneTaker(table, held, delivered_ms=delivered_ms, deadline_ms=terms.deadline_ms)
-        taken = taker.take(level, count) if keys is None else taker.take_keys(level, count, keys)
+        taken = taker.take(level, count) if terms.keys is None else taker.take_keys(level, count, terms.keys)
         if taken:
             self._unwritten[terms.lease] = held
         return taken

@@ -28,7 +28,6 @@ from quiver.queues.state.port import (
     Counts,
     Dead,
     HeldRun,
-    KeyLimit,
     LeaseTerms,
     Refused,
     Run,
@@ -106,15 +105,8 @@ class UnorderedState:
         return found + [0] * (LEVELS - len(found))
 
     def take(
-        self,
-        level: int,
-        count: int,
-        terms: LeaseTerms,
-        now_ms: int,
-        delivered_ms: int | None = None,
-        keys: KeyLimit | None = None,
+        self, level: int, count: int, terms: LeaseTerms, now_ms: int, delivered_ms: int | None = None
     ) -> list[Taken]:
-        assert keys is None, "without an order, keys are not known"
         self._in_flight.wake(now_ms)
         delivered_ms = now_ms if delivered_ms is None else delivered_ms
         lease, consumer, deadline_ms = terms.lease, intern(terms.consumer), terms.deadline_ms

@@ -51,6 +51,10 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
         list[Annotated[int, note(minimum=1, maximum=1000)]] | None,
         note("Five, from critical to background.", minItems=5, maxItems=5),
     ] = None
+    labels: Annotated[
+        dict[str, str] | None,
+        note("At most 32 notes about the topic, each of 1 KiB; they replace those that it has.", maxProperties=32),
+    ] = None
 
     def given(self) -> dict[str, Any]:
         """The settings that are present, by the names the broker knows."""
