@@ -161,12 +161,12 @@ async def let_go(story: Story) -> None:
         Files().close(story.storage._lock_fd)
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.parametrize("seed", range(80))
 async def test_a_power_cut_in_the_middle(tmp_path: Path, seed: int) -> None:
     """The disk keeps any part of what was not synced, at each operation of either pass."""
     chance = random.Random(seed)
     (tmp_path / "before").mkdir()
-    files = CutShort(tmp_path / "before", 1 + seed % 40, seed // 60)
+    files = CutShort(tmp_path / "before", 1 + seed % 40, seed // 40)
     story = Story(tmp_path / "before", files)
     try:
         await story.run()
