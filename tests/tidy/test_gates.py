@@ -18,6 +18,7 @@ GATES = {
 }
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("gate", GATES)
 def test_gate(gate: str) -> None:
     program, *arguments = GATES[gate]

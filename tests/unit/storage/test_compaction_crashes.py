@@ -17,6 +17,7 @@ from quiver.system.files import Files
 from quiver.testing.files import FailingFiles, FaultKind, Killed
 from quiver.testing.power_cut import PowerCutFiles
 from unit.log.keyed import Row, Stored, everything, keyed_frame, last_of_each_key, messages, stored_messages
+from unit.storage.unsynced import Unsynced
 
 OPTIONS = LogOptions(durability="fsync", segment_bytes=64 * 1024)
 
@@ -104,7 +105,7 @@ async def check(log: LocalLog, story: Story) -> None:
 
 
 async def check_reopened(root: Path, story: Story) -> None:
-    storage = storage_at(root, Files())
+    storage = storage_at(root, Unsynced())
     await storage.open()
     log = await storage.open_log("topics/1/0", OPTIONS)
     names = {path.name for path in (root / "logs/topics/1/0").iterdir()}

@@ -24,6 +24,7 @@ from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.power_cut import PowerCutFiles
+from unit.storage.unsynced import Unsynced
 
 PARTITIONS = 3
 
@@ -134,16 +135,6 @@ class MuchLater(Later):
 
     def now_ms(self) -> int:
         return super().now_ms() + HOUR_MS
-
-
-class Unsynced(Files):
-    """Nothing is to be lost any more."""
-
-    def fdatasync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass
 
 
 async def run_to_the_end(
