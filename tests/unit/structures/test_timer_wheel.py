@@ -108,13 +108,13 @@ def drain(wheel: TimerWheel, now_ms: int) -> list[tuple[int, int]]:
 
 
 @given(steps, starts)
-@settings(max_examples=150)
+@settings(max_examples=300)
 def test_as_a_sorted_list(actions: list[tuple[str, int | None, int]], start_ms: int) -> None:
     run(actions, start_ms)
 
 
 @given(steps, starts)
-@settings(max_examples=150)
+@settings(max_examples=300)
 def test_as_a_sorted_list_when_buckets_are_large(actions: list[tuple[str, int | None, int]], start_ms: int) -> None:
     with small_bounds():
         run(actions, start_ms)
