@@ -49,6 +49,11 @@ def whole(low: int, high: int) -> Parse:
 port: Parse = whole(0, 65_535)
 
 
+def optional_port(value: Any) -> int | None:
+    found: int | None = None if value in (None, "") else port(value)
+    return found
+
+
 def size_bytes(low: int, high: int) -> Parse:
     return lambda value: parse_size_bytes(value, low, high)
 

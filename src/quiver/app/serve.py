@@ -19,8 +19,11 @@ from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
 from quiver.broker.broker import Broker
 from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
+from quiver.gateways.http.routes import own_routes
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
+from quiver.gateways.queen.routes import queen_routes
+from quiver.gateways.queen.routes.port import port_routes
 from quiver.metrics.sources.node import Build, ProcessNumbers
 from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
@@ -39,6 +42,11 @@ class Addresses(NamedTuple):
     host: str
     http_port: int
     native_port: int
+    queen_port: int | None = None
+
+    @property
+    def queen(self) -> str | None:
+        return None if self.queen_port is None else f"http://{self._shown_host}:{self.queen_port}"
 
     @property
     def http(self) -> str:
@@ -54,7 +62,7 @@ class Addresses(NamedTuple):
 
 
 class Server:
-    """A broker with its two ports. `start` and `stop` may be called several times."""
+    """A broker with its ports. `start` and `stop` may be called several times."""
 
     def __init__(self, config: Config, *, clock: Clock | None = None, files: Files | None = None) -> None:
         self._config = config
@@ -63,6 +71,7 @@ class Server:
         self._running: RunningBroker | None = None
         self._native: NativeGateway | None = None
         self._http: HttpGateway | None = None
+        self._queen: HttpGateway | None = None
         self._stopped = False
 
     async def start(self) -> Addresses:
@@ -104,20 +113,39 @@ class Server:
             self._running.broker,
             host=config.host,
             port=config.http_port,
-            settings=HttpSettings(
-                stall_seconds=slow_client_seconds,
-                least_bytes_per_second=config.slow_client_rate,
-                allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
-                log_requests=config.log_requests,
-                data_dir=config.data_dir,
-                min_free_bytes=config.min_free_bytes,
-            ),
-            node=self._node_info(build_info()),
+            settings=self._http_settings("http"),
+            routes=own_routes(self._node_info(build_info()), queen_routes),
             budget=budget,
         )
         self._start_metrics(self._running.broker, self._native, self._http, budget)
         await _bind("http_port", config.http_port, self._http.start)
         self._native.other_ports.http = self._http.port
+        if config.queen_port is not None:
+            await self._start_queen(self._running.broker, config.queen_port, budget)
+
+    async def _start_queen(self, broker: Broker, port: int, budget: MemoryBudget) -> None:
+        self._queen = HttpGateway(
+            broker,
+            host=self._config.host,
+            port=port,
+            settings=self._http_settings("queen"),
+            routes=port_routes(build_info().version),
+            budget=budget,
+        )
+        broker.sampler.gateways.append(self._queen.served)
+        await _bind("queen_port", port, self._queen.start)
+
+    def _http_settings(self, name: str) -> HttpSettings:
+        config = self._config
+        return HttpSettings(
+            name=name,
+            stall_seconds=config.slow_client_timeout_ms / 1000,
+            least_bytes_per_second=config.slow_client_rate,
+            allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
+            log_requests=config.log_requests,
+            data_dir=config.data_dir,
+            min_free_bytes=config.min_free_bytes,
+        )
 
     def _start_metrics(self, broker: Broker, native: NativeGateway, http: HttpGateway, budget: MemoryBudget) -> None:
         build = build_info()
@@ -133,7 +161,8 @@ class Server:
             raise Closed(what="the server")
         config = self._config
         host = config.advertise or ("localhost" if config.host in _WILDCARDS else config.host)
-        return Addresses(host, self._http.port, self._native.port)
+        queen_port = None if self._queen is None else self._queen.port
+        return Addresses(host, self._http.port, self._native.port, queen_port)
 
     async def stop(self) -> bool:
         """Refuses new work, finishes what was accepted, sends its responses, syncs and closes.
@@ -160,6 +189,8 @@ class Server:
             ends.append(self._native.stop(total * 0.07))
         if self._http is not None:
             ends.append(self._http.stop(total * 0.07))
+        if self._queen is not None:
+            ends.append(self._queen.stop(total * 0.07))
         results = await asyncio.gather(*(_within(total * 0.1, "closing connections", end) for end in ends))
         return all(results)
 
@@ -186,6 +217,8 @@ class Server:
             "native": addresses.native,
             "started_at_ms": self._clock.now_ms(),
         }
+        if addresses.queen_port is not None:
+            state["queen_port"] = addresses.queen_port
         self._files.write_file(self._state_path, msgspec.json.encode(state) + b"\n", sync=False)
 
 

@@ -338,6 +338,10 @@ class Broker:
     ) -> int:
         return await self._fetch.find_offset(topic_id, partition, position, read_committed=read_committed)
 
+    async def find_id(self, topic_id: int, partition: int, id: bytes) -> int | None:
+        """The offset of the message with an id, within the topic's window."""
+        return self._fetch.find_id(topic_id, partition, id)
+
     async def read_messages(self, topic: str, partition: int, request: BrowseRequest) -> MessagePage:
         return await self._browse.read(self._catalogue.topic(topic), partition, request)
 

@@ -16,7 +16,7 @@ _SETTINGS = {"offsets_retention": Setting("offsets_retention_ms", duration(0, 36
 class GroupSettings(msgspec.Struct, frozen=True, kw_only=True):
     offsets_retention_ms: int = 7 * DAY_MS
     """The offsets of a group without members are kept this long."""
-    queue: dict[str, int] = {}
+    queue: dict[str, int | bool] = {}
     """Fields of QueueSettings that the group overrides; the others are the topic's."""
 
     def for_topic(self, defaults: QueueSettings) -> QueueSettings:

@@ -9,6 +9,7 @@ from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
 from quiver.model.limits import MIB, Limits
 from quiver.model.position import Position
 from quiver.partition.committed_view import CommittedView
+from quiver.partition.id_keys import id_keys
 from quiver.partition.partition import Partition
 from quiver.partition.traffic import Traffic
 from quiver.records.header import HEADER_BYTES, unpack_header
@@ -200,6 +201,12 @@ class Fetch:
                 if log.start_offset <= position.value <= found.committed.high_watermark:
                     return position.value
                 raise _out_of_range(found, partition, position.value)
+
+    def find_id(self, topic_id: int, partition: int, id: bytes) -> int | None:
+        """The offset of the message with an id, within the topic's window."""
+        known = self._partitions.get(topic_id, partition).tables.message_ids
+        [key] = id_keys([id])
+        return None if key is None else known.find({key: 0}.keys(), self._clock.now_ms()).get(key)
 
     def _watch(self, answer: Sequence[FetchedSlice], news: "_News") -> None:
         """From here on; what has changed since it was read is news too."""

@@ -17,7 +17,7 @@ from quiver.model.limits import (
 )
 from quiver.model.position import Position
 from quiver.model.priority import Priority
-from quiver.model.settings import Setting, duration, whole
+from quiver.model.settings import Setting, duration, true_or_false, whole
 from quiver.model.times import format_duration
 
 Ordering = Literal["none", "key"]
@@ -43,6 +43,8 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that a consumer may have leased at a time."""
     starvation_ms: int = 30_000
     """A priority level that was not served for this long comes next."""
+    count_expired: bool = True
+    """Whether a delivery counts whose lease expired; for groups that are ordered by key."""
 
     def settings(self) -> dict[str, Any]:
         """By the names and in the form users write them."""
@@ -53,6 +55,7 @@ class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
             "visibility": format_duration(self.visibility_ms),
             "max_unacked": self.max_unacked,
             "starvation": format_duration(self.starvation_ms),
+            "count_expired": self.count_expired,
         }
 
 
@@ -63,6 +66,7 @@ QUEUE_SETTINGS: dict[str, Setting] = {
     "visibility": Setting("visibility_ms", duration(1, LONGEST_VISIBILITY_MS)),
     "max_unacked": Setting("max_unacked", whole(1, 1_000_000)),
     "starvation": Setting("starvation_ms", duration(1, DAY_MS)),
+    "count_expired": Setting("count_expired", true_or_false),
 }
 
 

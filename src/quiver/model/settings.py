@@ -69,6 +69,13 @@ def duration(low_ms: int, high_ms: int) -> Callable[[object], int]:
     return parse
 
 
+def true_or_false(value: object) -> bool:
+    words = {"true": True, "false": False}
+    if not isinstance(value, bool) and str(value).strip().lower() not in words:
+        raise ValueError(f"{shown(value)} is neither true nor false")
+    return value if isinstance(value, bool) else words[str(value).strip().lower()]
+
+
 def one_of(kind: Any) -> Callable[[object], str]:
     choices = get_args(kind)
 

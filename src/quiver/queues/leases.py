@@ -7,6 +7,7 @@ from quiver.model.numbers import shown, whole_number
 from quiver.model.settlement import Receipt
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
+from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import HeldRun
 from quiver.system.pace import paced
 from quiver.topics.catalogue import TopicCatalogue
@@ -60,6 +61,25 @@ def parse_lease_cursor(text: str) -> LeaseCursor:
     raise InvalidRequest(problem=f"cursor: {shown(text)} is not the `next` of a page of leases")
 
 
+class HeldKey(NamedTuple):
+    """What a consumer holds of a key in one partition."""
+
+    partition: int
+    lease_id: int
+    offset: int
+    """Of the first message."""
+    attempt: int
+    runs: list[tuple[int, int]]
+    """All messages, if they were asked for."""
+
+
+class HeldLease(NamedTuple):
+    runs: list[tuple[int, int]]
+    """The first message of each key that the lease still holds."""
+    until_ms: int
+    """By the wall clock."""
+
+
 class QueueLeases:
     def __init__(self, queues: Queues, catalogue: TopicCatalogue) -> None:
         self._queues = queues
@@ -88,6 +108,26 @@ class QueueLeases:
                 following = None if rest is None else LeaseCursor(number, rest)
         blocked.sort(key=lambda key: -key.waiting)
         return LeasePage(leases, blocked[:_BLOCKED_KEYS_SHOWN], following)
+
+    async def of_key(self, topic_id: int, group_id: int, key: bytes, *, with_runs: bool = False) -> list[HeldKey]:
+        """In the partitions where a consumer holds the key now, in a group ordered by key: usually one."""
+        found: list[HeldKey] = []
+        now_ms = self._queues.lease_clock.now_ms()
+        for number, queue in self._queues.partition_queues(topic_id).items():
+            state = queue.state(group_id)
+            held = state.key_lease(key, with_runs=with_runs) if isinstance(state, LaneState) else None
+            if held is not None and held.deadline_ms > now_ms:
+                found.append(HeldKey(number, held.lease, held.offset, held.attempt, held.runs))
+        return found
+
+    async def of_lease(self, topic_id: int, partition: int, group_id: int, lease_id: int) -> HeldLease | None:
+        """None when the lease has expired, or everything in it is settled; for groups ordered by key."""
+        queue = self._queues.partition_queues(topic_id).get(partition)
+        state = None if queue is None else queue.state(group_id)
+        held = state.leased_keys(lease_id) if isinstance(state, LaneState) else None
+        if queue is None or held is None or held.deadline_ms <= self._queues.lease_clock.now_ms():
+            return None
+        return HeldLease(held.runs, queue.shown_ms(held.deadline_ms) or 0)
 
 
 def _messages(topic: str, queue: PartitionQueue, group_id: int, run: HeldRun) -> list[HeldMessage]:

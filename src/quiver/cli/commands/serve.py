@@ -61,6 +61,7 @@ def _banner(config: Config, addresses: "Addresses") -> None:
         f"Quiver {quiver.__version__} is ready (process {os.getpid()})",
         f"  native  {addresses.native}",
         f"  http    {addresses.http}   (docs: {addresses.http}/docs)",
+        *([] if addresses.queen is None else [f"  queen   {addresses.queen}"]),
         f"  console {addresses.http}/console",
         f"  data    {config.data_dir.resolve()}",
     )

@@ -7,4 +7,5 @@ QUEUE_HELP = {
     "visibility": "How long a received message is leased, such as 30s.",
     "max_unacked": "Messages that one consumer may hold at a time.",
     "starvation": "A priority that was not served for this long comes next.",
+    "count_expired": "Whether a delivery counts whose lease expired (groups ordered by key): true or false.",
 }

@@ -24,6 +24,8 @@ class QueueSettings(TypedDict, total=False):
     """Messages that a consumer may have leased at a time (1,000)."""
     starvation: Duration | None
     """A priority level that was not served for this long comes next (30s)."""
+    count_expired: bool | None
+    """Whether a delivery counts whose lease expired (True); for groups ordered by key."""
 
 
 class GroupSettings(QueueSettings, total=False):

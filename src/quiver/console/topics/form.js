@@ -31,6 +31,7 @@ export const SETTINGS = {
   visibility: ["duration", "How long a lease lasts."],
   max_unacked: ["number", "How many messages a consumer may hold."],
   starvation: ["duration", "A priority that was not served for this long comes next."],
+  count_expired: [["true", "false"], "Whether a delivery counts whose lease expired (groups ordered by key)."],
 };
 
 /** @param {any} value */

@@ -8,7 +8,7 @@ import { say } from "../parts/states.js";
 import { SETTINGS, settingInput, settingText, settingValue } from "./form.js";
 import { topicTabs, UP } from "./tabs.js";
 
-const QUEUE = ["max_attempts", "backoff", "backoff_max", "visibility", "max_unacked", "starvation"];
+const QUEUE = ["max_attempts", "backoff", "backoff_max", "visibility", "max_unacked", "starvation", "count_expired"];
 
 /** @param {import("../lib/view.js").View} view */
 export async function show(view) {

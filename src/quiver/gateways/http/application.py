@@ -26,6 +26,8 @@ from quiver.telemetry.histogram import LATENCY_SECONDS, Histogram
 _log = logging.getLogger("quiver.http")
 
 PUBLISH = "POST /topics/{topic}/messages"
+_PUBLISHING = (PUBLISH, "POST /api/v1/push")
+"""The requests that publish: of those that are served, the first is counted."""
 _TRACEPARENT = b"traceparent"
 _SAMPLED_TRACE = re.compile(rb"00-(?!0{32})([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f][13579bdf]")
 _UNKNOWN = "unknown"
@@ -55,7 +57,8 @@ class Application:
         self._line_level = logging.INFO if log_requests else logging.DEBUG
         self._router = Router(routes)
         names = {(path, method): f"{method} {path}" for path, methods in routes.items() for method in methods}
-        self.served = GatewayCounts("http", operations=[*names.values(), _UNKNOWN], publish=PUBLISH)
+        publish = next((name for name in _PUBLISHING if name in names.values()), _UNKNOWN)
+        self.served = GatewayCounts("http", operations=[*names.values(), _UNKNOWN], publish=publish)
         self._unknown = self.served.operations[_UNKNOWN]
         self._counts = {key: self.served.operations[name] for key, name in names.items()}
         self._counts |= {(path, "HEAD"): counts for (path, method), counts in self._counts.items() if method == "GET"}

@@ -1,12 +1,14 @@
 """The HTTP gateway: a started broker on a port."""
 
 import socket
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quiver.gateways.http.application import Application
 from quiver.gateways.http.browser_guard import BrowserGuard
 from quiver.gateways.http.node import NodeInfo
-from quiver.gateways.http.routes import all_routes
+from quiver.gateways.http.operation import Routes
+from quiver.gateways.http.routes import own_routes
 from quiver.gateways.http.routes.node.health import Readiness
 from quiver.gateways.http.settings import HttpSettings
 from quiver.gateways.http.wire.server import HttpServer
@@ -31,7 +33,7 @@ class HttpGateway:
         host: str = "127.0.0.1",
         port: int = 7480,
         settings: HttpSettings = HttpSettings(),  # noqa: B008 - frozen
-        node: NodeInfo | None = None,
+        routes: "Callable[[Broker, Readiness], Routes]" = own_routes(NodeInfo(version="unknown")),  # noqa: B008 - pure
         budget: MemoryBudget | None = None,
     ) -> None:
         self.port = port
@@ -47,7 +49,7 @@ class HttpGateway:
             min_free_bytes=settings.min_free_bytes,
         )
         self._application = Application(
-            all_routes(broker, node or NodeInfo(version="unknown"), self._readiness),
+            routes(broker, self._readiness),
             broker.limits,
             self._budget,
             guard=BrowserGuard(settings.allowed_hosts),
@@ -55,6 +57,7 @@ class HttpGateway:
             now_ms=broker.clock.now_ms,
         )
         self.served = self._application.served
+        self.served.name = settings.name
         self.machine = self._readiness.machine
         self._now_ms = broker.clock.now_ms
         self._server: HttpServer | None = None

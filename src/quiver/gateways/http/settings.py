@@ -8,6 +8,8 @@ from quiver.model.limits import KIB, MIB
 
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
+    name: str = "http"
+    """What metrics call the port."""
     stall_seconds: float = 30.0
     """The span over which a client's rate is measured."""
     least_bytes_per_second: float = KIB

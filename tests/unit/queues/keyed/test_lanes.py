@@ -188,6 +188,19 @@ def test_expiry_counts_the_first_of_a_run() -> None:
     assert lanes.take_attempts(now_ms=NOW_MS + 30_000) == [(0, 2), (1, 1), (2, 2), (3, 2)]
 
 
+def test_expiry_does_not_count_if_the_settings_say_so() -> None:
+    lanes = Lanes(b"a", b"a", None)
+    lanes.take()
+    assert lanes.state.key_lease(b"a", with_runs=True) == (1, 0, 1, NOW_MS + 30_000, [(0, 2)])
+    assert lanes.state.leased_keys(1) == ([(0, 1), (2, 3)], NOW_MS + 30_000)
+    settings = QueueSettings(max_attempts=1, count_expired=False)
+    assert lanes.state.expire(NOW_MS + 30_000, settings) == []
+    assert lanes.state.key_lease(b"a") is None
+    assert lanes.state.leased_keys(1) is None
+    assert lanes.restarted().take_attempts(now_ms=NOW_MS + 30_000) == [(0, 1), (1, 1), (2, 1)]
+    assert lanes.take_attempts(now_ms=NOW_MS + 30_000) == [(0, 1), (1, 1), (2, 1)]
+
+
 def test_a_late_ack_counts_until_somebody_else_has_the_message() -> None:
     lanes = Lanes(b"a", b"a", b"b")
     lanes.take()

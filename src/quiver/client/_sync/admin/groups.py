@@ -76,7 +76,7 @@ class Groups:
 
     def alter(self, group: str, **settings: Unpack[GroupSettings]) -> None:
         """Changes settings: offsets_retention, and those of queues: max_attempts, backoff, backoff_max, visibility,
-        max_unacked, starvation. None means the topic's setting."""
+        max_unacked, starvation, count_expired. None means the topic's setting."""
         self._broker.call(AlterGroup(group, sent_settings(settings)))
 
     def delete(self, group: str) -> None:

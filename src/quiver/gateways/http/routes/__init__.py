@@ -1,5 +1,6 @@
 """The routes, by capability."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
     from quiver.broker.broker import Broker
 
 
-def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes:
-    """Every route; the busiest first, because they are tried in this order."""
+def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness, *more: Routes) -> Routes:
+    """Every route; the busiest first, because they are tried in this order. `more` are those of other interfaces."""
     routes = _merged(
         publish_routes(broker),
         receive_routes(broker),
@@ -69,8 +70,16 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
         console_routes(),
+        *more,
     )
     return DocumentRoutes(routes, node.version).routes
+
+
+def own_routes(node: NodeInfo, *interfaces: "Callable[[Broker], Routes]") -> "Callable[[Broker, Readiness], Routes]":
+    """For a gateway: Quiver's routes, and those of other interfaces."""
+    return lambda broker, readiness: all_routes(
+        broker, node, readiness, *(interface(broker) for interface in interfaces)
+    )
 
 
 def _merged(*parts: Routes) -> dict[str, dict[str, Operation]]:

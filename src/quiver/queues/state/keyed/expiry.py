@@ -22,8 +22,15 @@ class Ended(NamedTuple):
     dead: list[Dead]
 
 
-def expire(table: LaneTable, now_ms: int, max_attempts: int | None) -> Iterator[Ended]:
-    """Ends leases that have expired, some thousands of messages at most. Without `max_attempts` nothing dies."""
+class ExpiryRules(NamedTuple):
+    is_counted: bool
+    """Whether the delivery counts as an attempt."""
+    max_attempts: int | None
+    """None: nothing dies."""
+
+
+def expire(table: LaneTable, now_ms: int, rules: ExpiryRules) -> Iterator[Ended]:
+    """Ends leases that have expired, some thousands of messages at most."""
     done = 0
     while done < _EXPIRE_AT_ONCE and table.timers and table.timers[0][0] <= now_ms:
         time_ms, id = heappop(table.timers)
@@ -32,21 +39,24 @@ def expire(table: LaneTable, now_ms: int, max_attempts: int | None) -> Iterator[
             continue
         lease.timer_ms = 0
         ended = Ended(id, [], LEASE_EXPIRED, [])
-        for lane in _held_lanes(lease):
+        for lane in held_lanes(lease):
             if lane.deadline_ms <= now_ms and done < _EXPIRE_AT_ONCE:
-                done += _end(table, lane, lease, ended, max_attempts)
+                done += _end(table, lane, lease, ended, rules)
             else:
                 table.watch(lease, lane.deadline_ms)
         yield ended._replace(dead=merged_dead(ended.dead))
+
+
+_CONSUMER_GONE = ExpiryRules(is_counted=True, max_attempts=None)
 
 
 def end_leases(table: LaneTable, consumer: str) -> Iterator[Ended]:
     """Ends all leases of a consumer, as if they had expired long ago."""
     for lease in [lease for lease in table.leases.values() if lease.consumer == consumer]:
         ended = Ended(lease.id, [], LEASE_EXPIRED, [])
-        for lane in _held_lanes(lease):
+        for lane in held_lanes(lease):
             lane.deadline_ms = 0
-            _end(table, lane, lease, ended, None)
+            _end(table, lane, lease, ended, _CONSUMER_GONE)
         if ended.runs:
             yield ended
 
@@ -70,25 +80,27 @@ def settle_below(table: LaneTable, offset: int) -> int:
     return gone
 
 
-def _held_lanes(lease: Lease) -> list[Lane]:
+def held_lanes(lease: Lease) -> list[Lane]:
+    """The lanes that the lease holds now."""
     first = (part.lane for part in lease.ranges if part.lease is lease and part.lane.head is part)
     return [lane for lane in first if lane.state == HELD]
 
 
-def _end(table: LaneTable, lane: Lane, lease: Lease, ended: Ended, max_attempts: int | None) -> int:
-    """The lane becomes available again. The delivery of its first message counts; without a key, that of all."""
+def _end(table: LaneTable, lane: Lane, lease: Lease, ended: Ended, rules: ExpiryRules) -> int:
+    """The lane becomes available again. If it counts, the delivery of its first message does; without a key, that of
+    all."""
     head = lane.head
     assert head is not None, "the lane is held"
-    counted = head if lane.key is None else table.alone(head, head.start, head.start + 1)
+    counted = table.alone(head, head.start, head.start + 1) if rules.is_counted and lane.key is not None else head
     held = [part for part in lane.ranges() if part.lease is lease]
     for part in held:
         table.expired(part, lease)
     lane.state = PAUSED
     for part in held:
-        if lane.key is None or part is counted:
+        if rules.is_counted and (lane.key is None or part is counted):
             part.attempts += 1
             part.is_expired, part.error = True, part.error or LEASE_EXPIRED
-            if max_attempts is not None and part.attempts >= max_attempts:
+            if rules.max_attempts is not None and part.attempts >= rules.max_attempts:
                 ended.dead.append(_dead(part))
                 table.remove(part)
                 continue

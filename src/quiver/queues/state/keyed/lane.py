@@ -3,6 +3,7 @@
 from array import array
 from bisect import bisect_right, insort_right
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,6 +17,29 @@ LEVEL_BITS = 3
 LEVEL_MASK = 7
 _COMPACT_AT = 1_024
 _start = attrgetter("start")
+
+
+class KeyLease(NamedTuple):
+    """What a consumer holds of one key."""
+
+    lease: int
+    offset: int
+    """Of the first message."""
+    attempt: int
+    """Of its delivery, from 1."""
+    deadline_ms: int
+    """By the clock of leases."""
+    runs: list[tuple[int, int]]
+    """All messages, if they were asked for."""
+
+
+class LeasedKeys(NamedTuple):
+    """What a lease still holds."""
+
+    runs: list[tuple[int, int]]
+    """The first message of each key, and all messages without a key."""
+    deadline_ms: int
+    """When the first of them are available again, by the clock of leases."""
 
 
 class LeasedRange(msgspec.Struct, eq=False, gc=False):

@@ -14,9 +14,9 @@ import msgspec
 
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Acked, Extended, Leased, Returned, ReturnedRun, Rewound, SettledBelow
-from quiver.queues.state.keyed.expiry import end_leases, expire, settle_below
+from quiver.queues.state.keyed.expiry import ExpiryRules, end_leases, expire, held_lanes, settle_below
 from quiver.queues.state.keyed.feed import feed
-from quiver.queues.state.keyed.lane import HELD, NOTHING, Lane, Lease, LeasedRange
+from quiver.queues.state.keyed.lane import HELD, NOTHING, KeyLease, Lane, Lease, LeasedKeys, LeasedRange
 from quiver.queues.state.keyed.lane_settler import LaneSettler, take_back
 from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.lane_taker import LaneTaker
@@ -171,7 +171,8 @@ class LaneState:
     def expire(self, now_ms: int, settings: QueueSettings, *, may_die: bool = True) -> list[Dead]:
         self._open().wake(now_ms)
         dead: list[Dead] = []
-        for ended in expire(self._open(), now_ms, settings.max_attempts if may_die else None):
+        rules = ExpiryRules(settings.count_expired, settings.max_attempts if may_die else None)
+        for ended in expire(self._open(), now_ms, rules):
             self._returned(ended.lease, ended.runs, ended.error)
             dead += ended.dead
         return dead
@@ -236,6 +237,25 @@ class LaneState:
                     limit -= part.count
                     found.append(_held_run(lane, part, part.lease))
         return found, None
+
+    # who holds which key
+
+    def key_lease(self, key: bytes, *, with_runs: bool = False) -> KeyLease | None:
+        lane = self._open().lanes.get(key)
+        head = None if lane is None or lane.state != HELD else lane.head
+        if lane is None or head is None or head.lease is None or head.is_unwritten:
+            return None
+        runs = [(part.start, part.end) for part in lane.ranges() if part.lease is head.lease] if with_runs else []
+        return KeyLease(head.lease.id, head.start, head.attempts + 1, lane.deadline_ms, runs)
+
+    def leased_keys(self, lease: int) -> LeasedKeys | None:
+        """None when the lease has expired, or everything in it is settled."""
+        held = self._open().leases.get(lease)
+        lanes = [] if held is None else held_lanes(held)
+        if not lanes:
+            return None
+        runs = [(lane.head.start, lane.head.start + 1 if lane.key else lane.head.end) for lane in lanes if lane.head]
+        return LeasedKeys(runs, min(lane.deadline_ms for lane in lanes))
 
     # the journal
 

@@ -28,6 +28,10 @@ class QueueSettingsBody(msgspec.Struct, kw_only=True):
         str | int | float | None, note("A priority that was not served for this long comes next.", **SETTING)
     ] = None
 
+    count_expired: Annotated[
+        bool | str | None, note("Whether a delivery counts whose lease expired; for groups ordered by key.")
+    ] = None
+
     def queue_settings(self) -> dict[str, Any]:
         """The settings that are present."""
         return {name: value for name in QUEUE_SETTINGS if (value := getattr(self, name)) is not None}

@@ -1,0 +1,1 @@
+"""Acknowledgements by Queen's rules."""

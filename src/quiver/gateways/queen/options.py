@@ -1,0 +1,105 @@
+"""The options of a queue, and the settings of the topic that they become."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from quiver.model.errors import InvalidRequest
+from quiver.model.limits import Limits
+from quiver.model.topic import Topic
+
+NAMESPACE_LABEL, TASK_LABEL, OPTIONS_LABEL = "queen.namespace", "queen.task", "queen.options"
+_MOST_UNACKED = 1_000_000
+_LONGEST_SECONDS = 7 * 86_400
+_LONGEST_TEXT = 1_024
+
+Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[int, Meta(ge=0, le=10 * 366 * 86_400)]
+
+
+class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    lease_time: Annotated[int, Meta(ge=1, le=_LONGEST_SECONDS, description="Seconds that a pop leases messages.")] = (
+        300
+    )
+    max_size: Annotated[Count, Meta(description="Kept and shown; queues have no limit of their own.")] = 0
+    ttl: Annotated[Seconds, Meta(description="Kept and shown; `retentionSeconds` removes messages.")] = 3600
+    retry_limit: Annotated[
+        int, Meta(ge=0, le=9_999, description="How often a batch that failed comes again before its dead letters.")
+    ] = 3
+    retry_delay: Annotated[Count, Meta(description="Kept and shown; what failed comes again at once.")] = 1000
+    dead_letter_queue: Annotated[bool, Meta(description="Kept and shown; there are always dead letters.")] = False
+    dlq_after_max_retries: Annotated[bool, Meta(description="Kept and shown; it is always so.")] = False
+    priority: Annotated[int, Meta(description="Kept and shown.")] = 0
+    delayed_processing: Seconds = 0
+    window_buffer: Seconds = 0
+    retention_seconds: Annotated[Seconds, Meta(description="With `retentionEnabled`; 0: kept for ever.")] = 0
+    completed_retention_seconds: Seconds = 0
+    retention_enabled: bool = False
+    encryption_enabled: Annotated[bool, Meta(description="True is refused.")] = False
+    max_wait_time_seconds: Seconds = 0
+    dedup_window_seconds: Annotated[
+        int, Meta(ge=0, le=_LONGEST_SECONDS, description="How long a transactionId is known in its partition.")
+    ] = 3600
+
+
+_NOT_SUPPORTED = ("delayed_processing", "window_buffer", "completed_retention_seconds", "max_wait_time_seconds")
+_DEFAULTS = QueueOptions()
+
+
+class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    namespace: str = ""
+    task: str = ""
+    options: QueueOptions = _DEFAULTS
+
+    def check(self) -> None:
+        """InvalidRequest for what this broker cannot do."""
+        if self.options.encryption_enabled:
+            raise InvalidRequest(problem="this broker cannot encrypt messages: leave encryptionEnabled out")
+        for name in _NOT_SUPPORTED:
+            if getattr(self.options, name):
+                shown = "".join([name.split("_")[0], *(part.capitalize() for part in name.split("_")[1:])])
+                raise InvalidRequest(problem=f"{shown} is not supported: leave it out, or set it to 0")
+        for name, text in (("namespace", self.namespace), ("task", self.task)):
+            if len(text.encode()) > _LONGEST_TEXT:
+                raise InvalidRequest(problem=f"{name} has more than {_LONGEST_TEXT} bytes")
+
+
+def definition_of(topic: Topic) -> QueueDefinition:
+    """A topic that was not made by this interface has the default options."""
+    labels = topic.config.labels
+    options = labels.get(OPTIONS_LABEL)
+    return QueueDefinition(
+        namespace=labels.get(NAMESPACE_LABEL, ""),
+        task=labels.get(TASK_LABEL, ""),
+        options=_DEFAULTS if options is None else _options(options),
+    )
+
+
+def _options(text: str) -> QueueOptions:
+    try:
+        return msgspec.json.decode(text, type=QueueOptions)
+    except (msgspec.DecodeError, msgspec.ValidationError):
+        return _DEFAULTS  # somebody else wrote the label
+
+
+def topic_settings(definition: QueueDefinition, labels: dict[str, str], limits: Limits) -> dict[str, Any]:
+    """The settings of a topic, with the labels that it has already."""
+    options = definition.options
+    noted = {
+        NAMESPACE_LABEL: definition.namespace,
+        TASK_LABEL: definition.task,
+        OPTIONS_LABEL: msgspec.json.encode(options).decode(),
+    }
+    keeps = not options.retention_enabled or not options.retention_seconds
+    return {
+        "visibility": options.lease_time,
+        "max_attempts": options.retry_limit + 1,
+        "backoff": 0,
+        "count_expired": False,
+        "max_unacked": _MOST_UNACKED,
+        "dedup_window": options.dedup_window_seconds,
+        "retention": None if keeps else options.retention_seconds,
+        "max_message_bytes": limits.frame_bytes // 2,
+        "labels": {**labels, **noted},
+    }

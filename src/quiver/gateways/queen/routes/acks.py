@@ -1,0 +1,119 @@
+"""POST /api/v1/ack and /api/v1/ack/batch: what became of messages that were popped."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.field_notes import needed
+from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
+from quiver.gateways.queen.acks.acknowledger import Ack, Acknowledger, AckResult
+from quiver.gateways.queen.acks.rules import Mark, outcome_of
+from quiver.gateways.queen.queues import group_name
+from quiver.model.errors import InvalidName, InvalidRequest, RequestTooLarge
+from quiver.model.limits import PUBLISHED_AT_ONCE
+
+_LONGEST_ERROR = 1_000
+
+
+class Acknowledgment(msgspec.Struct, kw_only=True, rename="camel"):
+    transaction_id: str
+    partition_id: str
+    status: Annotated[str, Meta(description="completed (or success, acked, ok), failed, retry or dlq.")] = "completed"
+    lease_id: Annotated[str | None, Meta(description="With it, the lease must still hold.")] = None
+    error: Annotated[str | None, Meta(description="Kept with the dead letter.")] = None
+
+    def ack(self, group: str) -> Ack:
+        outcome = outcome_of(self.status)
+        if outcome is None:
+            raise InvalidRequest(problem=f"status {self.status[:80]!r} is not completed, failed, retry or dlq")
+        mark = Mark(outcome, (self.error or "")[:_LONGEST_ERROR])
+        return Ack(self.transaction_id, self.partition_id, group, self.lease_id or None, mark)
+
+
+class AckOneRequest(Acknowledgment, kw_only=True, rename="camel"):
+    consumer_group: str | None = None
+
+
+class AckBatchRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    acknowledgments: Annotated[list[Acknowledgment] | None, needed(maxItems=PUBLISHED_AT_ONCE)] = None
+    consumer_group: str | None = None
+
+
+class AckResponse(msgspec.Struct, kw_only=True, rename="camel"):
+    index: int
+    transaction_id: str
+    success: bool
+    error: str | None
+    queue_name: str | None
+    partition_name: str | None
+    lease_released: Annotated[bool, Meta(description="The lease holds nothing more of the partition.")]
+    dlq: Annotated[bool, Meta(description="The message is a dead letter now.")]
+
+
+class AckRoutes:
+    def __init__(self, acknowledger: Acknowledger) -> None:
+        self._acknowledger = acknowledger
+
+    async def ack(self, request: Request) -> Response:
+        wanted = await request.body(AckOneRequest)
+        acks = [wanted.ack(group_name(wanted.consumer_group))]
+        return Response(_responses(acks, await self._acknowledger.acknowledge(acks)))
+
+    async def ack_batch(self, request: Request) -> Response:
+        wanted = await request.body(AckBatchRequest)
+        if wanted.acknowledgments is None:
+            raise InvalidRequest(problem='the body needs "acknowledgments": a list of them')
+        if len(wanted.acknowledgments) > PUBLISHED_AT_ONCE:
+            count = len(wanted.acknowledgments)
+            raise RequestTooLarge(f"{count} acknowledgments are over the limit of {PUBLISHED_AT_ONCE}; split them")
+        group = group_name(wanted.consumer_group)
+        acks = [each.ack(group) for each in wanted.acknowledgments]
+        return Response(_responses(acks, await self._acknowledger.acknowledge(acks)))
+
+
+def ack_routes(acknowledger: Acknowledger) -> Routes:
+    routes = AckRoutes(acknowledger)
+    example = {"transactionId": "order-1", "partitionId": "1-RGVmYXVsdA", "status": "completed"}
+
+    def operation(**more: Any) -> Operation:
+        errors = (InvalidRequest, InvalidName)
+        return Operation(tag="Queen", response=list[AckResponse], errors=errors, **more)
+
+    return {
+        "/api/v1/ack": {
+            "POST": operation(
+                handler=routes.ack,
+                summary="Acknowledge a message and those before it; the acks are on disk when this returns",
+                body=AckOneRequest,
+                example=example,
+            )
+        },
+        "/api/v1/ack/batch": {
+            "POST": operation(
+                handler=routes.ack_batch,
+                summary="Acknowledge several messages",
+                body=AckBatchRequest,
+                example={"acknowledgments": [example]},
+            )
+        },
+    }
+
+
+def _responses(acks: Sequence[Ack], results: Sequence[AckResult]) -> list[AckResponse]:
+    return [
+        AckResponse(
+            index=index,
+            transaction_id=ack.transaction,
+            success=result.error is None,
+            error=result.error,
+            queue_name=result.queue,
+            partition_name=result.partition,
+            lease_released=result.error is None and result.is_released,
+            dlq=result.error is None and result.is_dead,
+        )
+        for index, (ack, result) in enumerate(zip(acks, results, strict=True))
+    ]

@@ -1,0 +1,186 @@
+"""POST /api/v1/push and /api/v1/push/binary: messages for any number of queues."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from quiver.gateways.http.field_notes import needed
+from quiver.gateways.http.media import MSGPACK, Media
+from quiver.gateways.http.operation import Begun, Operation, Routes
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
+from quiver.gateways.queen.identifiers import message_id, partition_id
+from quiver.gateways.queen.incoming import PushItem
+from quiver.gateways.queen.queues import QueenQueues
+from quiver.model.errors import InvalidName, InvalidRequest, QuiverError, RequestTooLarge
+from quiver.model.limits import PUBLISHED_AT_ONCE
+from quiver.model.message import NewMessage
+from quiver.system.pace import Pace, bounded_gather
+
+if TYPE_CHECKING:
+    from quiver.broker.broker import Broker
+    from quiver.messages.publish import Published
+    from quiver.model.topic import Topic
+
+T = TypeVar("T")
+_SLICED_BODY_BYTES = 256 * 1024
+"""The items of a larger body are decoded one by one, so that it does not block the event loop."""
+
+
+class PushRequest(msgspec.Struct):
+    items: Annotated[list[PushItem] | None, needed(maxItems=PUBLISHED_AT_ONCE)] = None
+
+
+class _UndecodedItems(msgspec.Struct):
+    items: list[msgspec.Raw] | None = None
+
+
+class PushResult(msgspec.Struct, kw_only=True):
+    index: int
+    transaction_id: str | None
+    status: Annotated[
+        Literal["queued", "duplicate", "failed"], Meta(description="Of a duplicate, the ids are those of the first.")
+    ]
+    message_id: str | None = None
+    partition_id: str | None = None
+    trace_id: str | None = None
+    queue_name: str = msgspec.field(name="queueName")
+    error: str | UnsetType = UNSET
+
+
+_Outcome = tuple["Topic", "Published | QuiverError"]
+
+
+class PushRoute:
+    def __init__(self, broker: "Broker", queues: QueenQueues) -> None:
+        self._broker = broker
+        self._queues = queues
+
+    def begin(self, request: Request) -> Begun | Response | None:
+        """A small request with one item needs no task: it waits for the message and for nothing else."""
+        batch = request.body_at_once(PushRequest)
+        if batch is None or batch.items is None or len(batch.items) != 1:
+            return None
+        [item] = batch.items
+        message = item.message(request.media)
+        topic = self._queues.find(item.queue)
+        if topic is None:
+            return None  # it is created, and that takes time
+        begun = self._broker.begin_publish(item.queue, message)
+        if isinstance(begun, QuiverError):
+            return _response([item], [(topic, begun)])
+        return Begun(begun.future, lambda: _response([item], [(topic, begun.outcome())]))
+
+    async def push(self, request: Request) -> Response:
+        batch: PushRequest | None = request.read
+        items = await _items(request, request.media) if batch is None else _accepted(batch.items)
+        return await self._push(request.media, items)
+
+    async def push_binary(self, request: Request) -> Response:
+        return await self._push(MSGPACK, await _items(request, MSGPACK))
+
+    async def _push(self, media: Media, items: Sequence[PushItem]) -> Response:
+        """Every item is checked before the first is stored."""
+        pace = Pace()
+        queues: dict[str, list[tuple[int, NewMessage]]] = {}
+        for index, item in enumerate(items):
+            queues.setdefault(item.queue, []).append((index, item.message(media)))
+            await pace.turn()
+        outcomes: dict[int, _Outcome] = {}
+
+        async def publish(name: str) -> None:
+            topic = await self._queues.ensure(name)
+            found = await self._broker.publish(name, [message for _, message in queues[name]])
+            outcomes.update((index, (topic, one)) for (index, _), one in zip(queues[name], found, strict=True))
+
+        await bounded_gather(publish, queues)
+        return _response(items, [outcomes[index] for index in range(len(items))])
+
+
+async def _items(request: Request, media: Media) -> list[PushItem]:
+    content = await request.content()
+    if len(content) <= _SLICED_BODY_BYTES:
+        return _accepted(media.decode(content, PushRequest).items if content else None)
+    await asyncio.sleep(0)
+    found: list[PushItem] = []
+    pace = Pace()
+    for raw in _accepted(media.decode(content, _UndecodedItems).items):
+        found.append(media.decode(raw, PushItem))
+        await pace.turn()
+    return found
+
+
+def _accepted(items: list[T] | None) -> list[T]:
+    if items is None:
+        raise InvalidRequest(problem='the body needs "items": a list of messages')
+    if len(items) > PUBLISHED_AT_ONCE:
+        raise RequestTooLarge(f"{len(items)} items at once are over the limit of {PUBLISHED_AT_ONCE}; split them")
+    return items
+
+
+def _result(index: int, item: PushItem, topic: "Topic", outcome: "Published | QuiverError") -> PushResult:
+    if isinstance(outcome, QuiverError):
+        return PushResult(
+            index=index,
+            transaction_id=item.transaction_id,
+            status="failed",
+            trace_id=item.trace_id,
+            queue_name=item.queue,
+            error=outcome.message,
+        )
+    stored_id = message_id(topic.id, outcome.partition, outcome.offset)
+    return PushResult(
+        index=index,
+        transaction_id=item.transaction_id or stored_id,
+        status="duplicate" if outcome.duplicate else "queued",
+        message_id=stored_id,
+        partition_id=partition_id(topic.id, item.key),
+        trace_id=item.trace_id or None,
+        queue_name=item.queue,
+    )
+
+
+def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:
+    """201, unless every item was refused for the same passing reason: then that error is raised."""
+    first = outcomes[0][1] if outcomes else None
+    if isinstance(first, QuiverError) and first.retryable and all(_is_like(first, one) for _, one in outcomes):
+        raise first
+    rows = enumerate(zip(items, outcomes, strict=True))
+    return Response([_result(index, item, *outcome) for index, (item, outcome) in rows], 201)
+
+
+def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:
+    return isinstance(outcome, QuiverError) and outcome.code == error.code
+
+
+def push_routes(broker: "Broker", queues: QueenQueues) -> Routes:
+    route = PushRoute(broker, queues)
+    errors = (InvalidRequest, InvalidName, RequestTooLarge)
+    return {
+        "/api/v1/push": {
+            "POST": Operation(
+                handler=route.push,
+                begin=route.begin,
+                summary="Push messages; 201 also when some of them fail",
+                tag="Queen",
+                body=PushRequest,
+                example={"items": [{"queue": "orders", "partition": "customer-7", "payload": {"id": 1}}]},
+                response=list[PushResult],
+                status=201,
+                errors=errors,
+            )
+        },
+        "/api/v1/push/binary": {
+            "POST": Operation(
+                handler=route.push_binary,
+                summary="The same, with a body that is MessagePack whatever its content type",
+                tag="Queen",
+                response=list[PushResult],
+                status=201,
+                errors=errors,
+            )
+        },
+    }
