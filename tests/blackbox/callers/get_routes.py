@@ -6,8 +6,12 @@ from typing import Any
 
 FILES = "/console/"
 """Files for browsers, not answers about what the broker holds."""
-LEASING = {"/groups/{group}/poll"}
-"""A GET that does something: it leases messages to a member, and is documented to."""
+LEASING = {
+    "/groups/{group}/poll",
+    "/api/v1/pop/queue/{queue}",
+    "/api/v1/pop/queue/{queue}/partition/{partition_name}",
+}
+"""GETs that do something: they lease messages, and are documented to."""
 
 ENDLESS = {"/overview/stream", "/topics/{topic}/tail"}
 """Streams that go on until the client leaves."""

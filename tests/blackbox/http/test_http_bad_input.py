@@ -31,6 +31,9 @@ KNOWN = {
     "file": "dom.js",
     "trace": "0123456789abcdef0123456789abcdef",
     "job": "0123456789abcdef",
+    "queue": "t",
+    "partition_name": "p",
+    "lease": "1.1.0.1",
 }
 
 

@@ -60,6 +60,7 @@ ROUTES: dict[str, list[str]] = {
     "/jobs/{job}": [""],
     "/topics/{topic}/dlq/errors": [""],
     "/search/{search}": ["", "?after=1"],
+    "/api/v1/dlq": ["", "?queue=orders&consumerGroup=workers&limit=1&offset=1"],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
     "/topics/{topic}": [""],

@@ -53,7 +53,8 @@ class PopRoutes:
         """From one queue; from one partition of it if the path names it."""
         query = request.query(PopQuery)
         name = checked_queue(unquote(request.params["queue"]))
-        key = partition_key(unquote(request.params["partition"])) if "partition" in request.params else None
+        named = request.params.get("partition_name")
+        key = None if named is None else partition_key(unquote(named))
         asked = self._asked(query, key, request.connection)
         request.check_room()
         request.waits = query.wait
@@ -136,5 +137,5 @@ def pop_routes(broker: "Broker", queues: QueenQueues, leased: LeasedMessages) ->
     )
     return {
         "/api/v1/pop/queue/{queue}": {"GET": operation},
-        "/api/v1/pop/queue/{queue}/partition/{partition}": {"GET": operation},
+        "/api/v1/pop/queue/{queue}/partition/{partition_name}": {"GET": operation},
     }
