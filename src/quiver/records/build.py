@@ -29,7 +29,6 @@ from quiver.records.columns import (
     VALUE,
     Arrays,
     Column,
-    has_sampled,
     layout_for,
 )
 from quiver.records.header import (
@@ -46,6 +45,7 @@ from quiver.records.header import (
     body_crc,
     pack_header,
 )
+from quiver.records.trace_headers import TraceHeaders, has_sampled
 
 _MAX_COLUMN_BYTES = 2**31 - 1
 _HAS_PANDAS = find_spec("pandas") is not None
@@ -57,7 +57,7 @@ _LARGE_BYTES = 64 * KIB
 """From here on it pays not to copy a column twice."""
 
 
-Columns = Mapping[int, pa.Array | BytesList]
+Columns = Mapping[int, pa.Array | BytesList | TraceHeaders]
 """By their header bit."""
 _Frame = TypeVar("_Frame", bytearray, memoryview)
 
@@ -184,7 +184,7 @@ def _seal(
         attributes |= TRANSACTIONAL
     if control:
         attributes |= CONTROL
-    if HEADERS.bit in arrays and has_sampled(arrays[HEADERS.bit]):
+    if HEADERS.bit in arrays and _is_sampled(arrays[HEADERS.bit]):
         attributes |= SAMPLED
     return _joined(
         join,
@@ -273,7 +273,13 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     arrays[HEADERS.bit] = column
 
 
-def _to_array(items: pa.Array | BytesList, column: Column) -> pa.Array:
+def _is_sampled(headers: pa.MapArray | TraceHeaders) -> bool:
+    return isinstance(headers, TraceHeaders) or has_sampled(headers)
+
+
+def _to_array(items: pa.Array | BytesList | TraceHeaders, column: Column) -> pa.Array:
+    if isinstance(items, TraceHeaders):
+        return items.to_array()
     return list_array(items.items, column.field.type) if isinstance(items, BytesList) else items
 
 

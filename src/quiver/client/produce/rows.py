@@ -161,6 +161,11 @@ class Rows:
             size += self.arrays[HEADERS.bit].nbytes
         return size
 
+    @property
+    def nbytes(self) -> int:
+        """At least the size of all messages."""
+        return sum(array.nbytes for array in self.arrays.values())
+
     def sizes(self) -> Sizes:
         """The size of each message for limits; headers count with their average."""
         values = self.arrays[VALUE.bit]

@@ -82,6 +82,7 @@ class AsyncSender:
         )
         router = Router(topic.name, int(broker.randomness.jitter() * 1_000_000))
         self._router = BatchRouter(router, self._in_flight, unsettled, config)
+        self._sampler = None if broker.tracing is None else broker.tracing.new_sampler()  # of whoever pumps
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._backoff = broker.new_backoff()
@@ -129,6 +130,8 @@ class AsyncSender:
         if self._pumping.locked() or not await acquire(self._pumping, 0.0):
             return None
         try:
+            if self._sampler is not None and self._sampler.is_next:
+                return None
             now, topic = self._broker.clock.monotonic(), self._topic.known(_TOPIC_SECONDS)
             connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
             if topic is None or connection is None or not self._takes_singles(now, size, topic):
@@ -139,6 +142,8 @@ class AsyncSender:
             if queue is None:
                 return None
             self._unsettled.add(size, 1)
+            if self._sampler is not None:
+                self._sampler.pass_one()
             batch.build_single(value, key, self._broker.clock.now_ms(), queue.identity)
             await self._send_batches([(queue, batch)], topic, connection, is_waited_for=True)
             return batch
@@ -219,6 +224,8 @@ class AsyncSender:
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
         self._in_flight.after_fork()
+        if self._sampler is not None:
+            self._sampler.after_fork()
 
     # background
 
@@ -325,9 +332,10 @@ class AsyncSender:
         config = self._config
         is_answered = config.acks != ACKS_NONE
         outbound: list[Outbound] = []
+        traced = self._sampler and partial(self._sampler.added_to, max_message_bytes=topic.max_message_bytes)
         for queue, batch in batches:
             try:
-                frame = batch.build(queue.identity, config, self._buffers)
+                frame = batch.build(queue.identity, config, self._buffers, traced)
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue
