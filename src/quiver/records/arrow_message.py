@@ -91,8 +91,7 @@ def message_of(arrays: Mapping[int, Any], columns: int) -> Message | None:
         if array is headers and headers is not None:
             at = layout.node_of(column)
             lengths[at + 1 : at + column.nodes] = [headers.traced_count] * (column.nodes - 1)
-            found: list[tuple[Sequence[Piece], int]] | None
-            found = [((content,) if size else (), size) for content, size in headers.buffers()]
+            found: Sequence[tuple[Sequence[Piece], int]] | None = headers.buffers()
         else:
             found = _bytes_list(array) if isinstance(array, BytesList) else _buffers(array, column.field.type)
         if not count or len(array) != count or found is None:
@@ -142,8 +141,9 @@ def _assemble(
             pieces.append((_ZEROS[:padding],))
     _I64.pack_into(metadata, template.length_at, count)
     _I64.pack_into(metadata, template.body_length_at, position)
-    nodes = chain.from_iterable((length, 0) for length in lengths)
-    struct.pack_into(f"<{2 * len(lengths)}q", metadata, template.nodes_at, *nodes)
+    nodes = [0] * (2 * len(lengths))
+    nodes[::2] = lengths
+    struct.pack_into(f"<{len(nodes)}q", metadata, template.nodes_at, *nodes)
     struct.pack_into(f"<{len(places)}q", metadata, template.buffers_at, *places)
     return Message(list(chain.from_iterable(pieces)), len(metadata) + position, count)
 

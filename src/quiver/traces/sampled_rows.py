@@ -11,7 +11,7 @@ from quiver.records.columns import HEADERS, KEY, OFFSET_DELTA, TIMESTAMP, Column
 from quiver.records.header import HEADER_BYTES, FrameHeader
 from quiver.records.message_check import message_numbers
 from quiver.records.read import check_body
-from quiver.records.trace_headers import PARENT_BYTES, BinaryBuffers, trace_entries
+from quiver.records.trace_headers import PARENT_BYTES, BinaryBuffers, are_traces_only, trace_entries
 
 _KEY_SHOWN = 200
 _ENDS, _NAMES, _CONTENTS = 1, 3, 6
@@ -74,14 +74,17 @@ class FrameBody:
         if places.headers < 0:
             return None
         entry_count = self._numbers.nodes[2 * places.headers_node + 2]
-        found = trace_entries(
-            self._binary(places.headers + _NAMES, entry_count), self._binary(places.headers + _CONTENTS, entry_count)
-        )
-        if not len(found.entries):
-            return None
         ends = self._ends(places.headers + _ENDS, count)
-        rows, parents = np.searchsorted(ends, found.entries, side="right") - 1, found.parents
-        if self._numbers.nodes[2 * places.headers_node + 1] or int(ends[0]) or int(ends[-1]) < entry_count:
+        contents = self._buffer(places.headers + _CONTENTS + 2)
+        if are_traces_only(entry_count, self._buffer(places.headers + _NAMES + 2), contents):
+            entries, parents = np.arange(entry_count, dtype=np.int32), bytes(contents)
+        else:
+            names = self._binary(places.headers + _NAMES, entry_count)
+            entries, parents = trace_entries(names, self._binary(places.headers + _CONTENTS, entry_count))
+        if not parents:
+            return None
+        rows = ends.searchsorted(entries, "right") - 1
+        if self._numbers.nodes[2 * places.headers_node + 1] or ends[0] or ends[-1] < entry_count:
             rows, parents = self._present(rows, parents)
         return SampledRows(
             self.header,
