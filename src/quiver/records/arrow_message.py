@@ -1,8 +1,8 @@
 """The Arrow message of a body, as the pieces it consists of, so that its bytes are copied once: into the frame.
 
-Only what frames mostly have: columns of bytes and of numbers, without nulls, and headers of traces. The metadata of such a message differs
-from that of any other with the same columns in a few numbers at fixed places, so it is made by Arrow once for each
-set of columns, and the numbers are put into a copy.
+Only what frames mostly have: columns of bytes and of numbers, without nulls, and headers of traces. The metadata of
+such a message differs from that of any other with the same columns in a few numbers at fixed places, so it is made by
+Arrow once for each set of columns, and the numbers are put into a copy.
 """
 
 import struct
@@ -124,9 +124,7 @@ def _buffers(array: pa.Array, kind: pa.DataType) -> list[tuple[Sequence[Piece], 
     return [((), 0), ((ends.data.cast("B"),), ends.nbytes), (data, stop - start)]
 
 
-def _assemble(
-    template: _Template, lengths: Sequence[int], buffers: Sequence[tuple[Sequence[Piece], int]]
-) -> Message:
+def _assemble(template: _Template, lengths: Sequence[int], buffers: Sequence[tuple[Sequence[Piece], int]]) -> Message:
     """`lengths` are those of all arrays, the nested ones too; none of them has nulls."""
     count = lengths[0]
     metadata = bytearray(template.metadata)

@@ -79,7 +79,8 @@ class TraceHeaders:
 def trace_pairs(contents: pa.Array) -> pa.StructArray:
     """The pairs of a map with the header alone."""
     return pa.StructArray.from_arrays(
-        [repeated_text(TRACEPARENT, len(contents)), contents], fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field]
+        [repeated_text(TRACEPARENT, len(contents)), contents],
+        fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field],
     )
 
 
@@ -99,12 +100,17 @@ class TraceEntries(NamedTuple):
     """The first 55 bytes of each."""
 
 
-def are_traces_only(count: int, names: memoryview, contents: memoryview) -> bool:
-    """Whether so many headers are what `TraceHeaders` writes: then the contents follow one another."""
-    size = count * len(_NAME)
-    if len(names) != size or len(contents) != count * PARENT_BYTES:
+def are_traces_only(names: BinaryBuffers, contents: BinaryBuffers) -> bool:
+    """Whether headers are what `TraceHeaders` writes: then the contents follow one another."""
+    count = len(names.ends) - 1
+    if count > _KEPT or len(names.data) != count * len(_NAME) or len(contents.data) != count * PARENT_BYTES:
         return False
-    return bytes(names) == (_NAME * count if count > _KEPT else _NAMES[:size])
+    size = 4 * (count + 1)
+    return (
+        names.data == _NAMES[: len(names.data)]
+        and names.ends.tobytes() == _NAME_ENDS[:size]
+        and contents.ends.tobytes() == _PARENT_ENDS[:size]
+    )
 
 
 def trace_entries(names: BinaryBuffers, contents: BinaryBuffers) -> TraceEntries:

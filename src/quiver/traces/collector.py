@@ -2,8 +2,8 @@
 
 An append notes which messages of a frame are in traces, and only if a bit of the frame says that there are some.
 Everything else happens later, in rounds: the spans of all frames are built together, and what became of their
-messages is read from the delivery journal. What is noted is bounded; what is too much is dropped and counted. A broker
-that is killed loses the spans of its last round, and no message.
+messages is read from the delivery journal. What is noted is bounded; what is too much is dropped and counted. A
+broker that is killed loses the spans of its last round, and no message.
 """
 
 import asyncio

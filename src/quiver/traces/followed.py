@@ -104,7 +104,12 @@ class FollowedPartition:
 
     def _concerned(self, event: events.Event) -> list[_Run]:
         match event:
-            case events.Leased() | events.Returned():
+            case events.Leased():
+                if event.group in self._settled:  # what is delivered again can be settled again
+                    first = min((run.start for run in event.runs), default=_END)
+                    self._settled[event.group] = min(first, self._settled[event.group])
+                return self._within([(run.start, run.end) for run in event.runs])
+            case events.Returned():
                 return self._within([(run.start, run.end) for run in event.runs])
             case events.Acked() | events.Extended():
                 return self._within(event.runs)

@@ -75,12 +75,12 @@ class FrameBody:
             return None
         entry_count = self._numbers.nodes[2 * places.headers_node + 2]
         ends = self._ends(places.headers + _ENDS, count)
-        contents = self._buffer(places.headers + _CONTENTS + 2)
-        if are_traces_only(entry_count, self._buffer(places.headers + _NAMES + 2), contents):
-            entries, parents = np.arange(entry_count, dtype=np.int32), bytes(contents)
+        names = self._binary(places.headers + _NAMES, entry_count)
+        contents = self._binary(places.headers + _CONTENTS, entry_count)
+        if are_traces_only(names, contents):
+            entries, parents = np.arange(entry_count, dtype=np.int32), bytes(contents.data)
         else:
-            names = self._binary(places.headers + _NAMES, entry_count)
-            entries, parents = trace_entries(names, self._binary(places.headers + _CONTENTS, entry_count))
+            entries, parents = trace_entries(names, contents)
         if not parents:
             return None
         rows = ends.searchsorted(entries, "right") - 1

@@ -150,7 +150,9 @@ def test_one_in_ten_of_many(shared_broker: BrokerProcess) -> None:
             left -= len(batch)
             if not left:
                 break
-        sampled = {message.offset for message in q.read("bulk", end="latest") if "traceparent" in (message.headers or {})}
+        sampled = {
+            message.offset for message in q.read("bulk", end="latest") if "traceparent" in (message.headers or {})
+        }
         assert 800 < len(sampled) < 1_200
         traces = q.traces.search(topic="bulk", limit=1_000)
         assert len(traces) == min(1_000, len(sampled))

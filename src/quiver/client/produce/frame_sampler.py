@@ -130,10 +130,7 @@ def with_parent(rows: Rows, parent: TraceParent) -> Rows:
     own = rows.arrays.get(HEADERS.bit)
     places = np.arange(len(rows)) if own is None else np.flatnonzero(can_be_traced(own))
     parents = memoryview(parent.text.encode() * len(places))
-    if own is None:
-        headers = _sparse(len(rows), places, parents).to_array()
-    else:
-        headers = _joined(own, places, parents)
+    headers = _sparse(len(rows), places, parents).to_array() if own is None else _joined(own, places, parents)
     return Rows({**rows.arrays, HEADERS.bit: headers}, rows.timestamp_ms)
 
 
