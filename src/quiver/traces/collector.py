@@ -98,8 +98,11 @@ class TraceCollector:
         failures.check()
 
     async def _round(self, failures: Failures) -> None:
-        if not self._noted.frame_count and not len(self._followed):
-            return
+        """A round that is cancelled goes on until it has ended: it has threads change what is followed."""
+        if self._noted.frame_count or len(self._followed):
+            await asyncio.shield(self._whole_round(failures))
+
+    async def _whole_round(self, failures: Failures) -> None:
         async with self._turn:
             spans: list[SpanRows] = []
             try:
@@ -121,16 +124,21 @@ class TraceCollector:
     ) -> None:
         """The spans of appends; deliveries of their messages are followed from now on."""
         for place, noted in taken.items():
+            self._dropped += noted.message_count
             with failures.of(f"spans of topic id {place.topic_id}"):
-                arrived = await self._arrivals(place, noted)
-                if arrived is None:
-                    continue
-                spans.append(arrived.rows)
-                new = FollowedPartition(arrived.messages, noted.journal_position, self._groups.name_of)
-                followed = self._followed.partitions.get(place)
-                if followed is not None and new.position < followed.position:
-                    await self._catch_up(place, new, followed.position, spans)
-                self._followed.add(place, new)
+                await self._begin_partition(place, noted, spans)
+                self._dropped -= noted.message_count
+
+    async def _begin_partition(self, place: TopicPartition, noted: NotedFrames, spans: list[SpanRows]) -> None:
+        arrived = await self._arrivals(place, noted)
+        if arrived is None:
+            return
+        spans.append(arrived.rows)
+        new = FollowedPartition(arrived.messages, noted.journal_position, self._groups.name_of)
+        followed = self._followed.partitions.get(place)
+        if followed is not None and new.position < followed.position:
+            await self._catch_up(place, new, followed.position, spans)
+        self._followed.add(place, new)
 
     async def _arrivals(self, place: TopicPartition, noted: NotedFrames) -> Arrivals | None:
         try:
@@ -151,9 +159,10 @@ class TraceCollector:
         try:
             partition = self._partitions.get(*place)
             end = partition.log.end_offset
-            return await find_frame(partition.log, header.base_offset, stored_rows, end=end, max_bytes=1)
+            found = await find_frame(partition.log, header.base_offset, stored_rows, end=end, max_bytes=1)
         except QuiverError:
             return None
+        return found if found is not None and found.header.base_offset == header.base_offset else None
 
     # what became of it
 

@@ -26,6 +26,11 @@ class NotedFrames:
         """No record of the delivery journal before this one is about their messages."""
         self.frames: list[SampledRows | UnopenedFrame] = []
 
+    @property
+    def message_count(self) -> int:
+        """Those that are known."""
+        return sum(len(frame.offsets) for frame in self.frames if isinstance(frame, SampledRows))
+
 
 class Noted:
     """At most so many frames and messages; what is more is left to the caller to count."""
