@@ -165,7 +165,7 @@ def _seal(
         raise InvalidRequest(problem="timestamps must be epoch milliseconds within the years 1970 to 9999")
     columns = sum(arrays)
     value = arrays[VALUE.bit]
-    is_large = isinstance(value, BytesList) or value.nbytes >= _LARGE_BYTES
+    is_large = isinstance(value, BytesList) or (not isinstance(value, TraceHeaders) and value.nbytes >= _LARGE_BYTES)
     message = (message_of(arrays, columns) if is_large else None) or _arrow_message(arrays, columns)
     size = message.size_bytes
     if size > _MAX_BODY_BYTES:

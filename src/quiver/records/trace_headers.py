@@ -23,8 +23,8 @@ _KEPT = 1024
 """For so many messages the parts that are always the same are kept."""
 _NAMES = memoryview(_NAME * _KEPT)
 _STEPS = np.arange(_KEPT + 1, dtype=np.int32)
-_NAME_ENDS = memoryview(_STEPS * np.int32(len(_NAME))).cast("B")
-_PARENT_ENDS = memoryview(_STEPS * np.int32(PARENT_BYTES)).cast("B")
+_NAME_ENDS = (_STEPS * np.int32(len(_NAME))).data.cast("B")
+_PARENT_ENDS = (_STEPS * np.int32(PARENT_BYTES)).data.cast("B")
 
 
 _LEFT_OUT: tuple[tuple[Any, ...], int] = ((), 0)
@@ -51,8 +51,8 @@ class TraceHeaders:
         if count > _KEPT:
             steps = np.arange(count + 1, dtype=np.int32)
             names = memoryview(_NAME * count)
-            name_ends = memoryview(steps * np.int32(len(_NAME))).cast("B")
-            parent_ends = memoryview(steps * np.int32(PARENT_BYTES)).cast("B")
+            name_ends = (steps * np.int32(len(_NAME))).data.cast("B")
+            parent_ends = (steps * np.int32(PARENT_BYTES)).data.cast("B")
         size, names_size = 4 * (count + 1), count * len(_NAME)
         return [
             _LEFT_OUT,
@@ -171,14 +171,17 @@ def _named(names: BinaryBuffers) -> npt.NDArray[np.int64]:
     if not len(fitting):
         return fitting
     found = _gathered(names.data, names.ends[fitting].astype(np.int64), len(_NAME))
-    return fitting[(found == _NAME_DIGITS).all(axis=1)]
+    is_named: npt.NDArray[np.bool_] = (found == _NAME_DIGITS).all(axis=1)
+    named: npt.NDArray[np.int64] = fitting[is_named]
+    return named
 
 
 def _gathered(data: memoryview, starts: npt.NDArray[np.int64], size: int) -> npt.NDArray[np.uint8]:
     """The bytes from each start on, in rows."""
     if not len(starts):
         return np.empty((0, size), np.uint8)
-    return np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(size)]
+    found: npt.NDArray[np.uint8] = np.frombuffer(data, np.uint8)[starts[:, None] + np.arange(size)]
+    return found
 
 
 def _buffers(column: pa.Array) -> BinaryBuffers:

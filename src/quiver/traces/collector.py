@@ -200,9 +200,9 @@ class TraceCollector:
         try:
             while frames:
                 await self._append(topic, frames[-1])
-                self._written += frames.pop().count
+                self._written += frames.pop().span_count
         finally:
-            self._dropped += sum(frame.count for frame in frames)
+            self._dropped += sum(frame.span_count for frame in frames)
 
     async def _append(self, topic: Topic, frame: SpanFrame) -> None:
         partition = self._partitions.get(topic.id, frame.partition)

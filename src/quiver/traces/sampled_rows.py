@@ -77,6 +77,7 @@ class FrameBody:
         ends = self._ends(places.headers + _ENDS, count)
         names = self._binary(places.headers + _NAMES, entry_count)
         contents = self._binary(places.headers + _CONTENTS, entry_count)
+        entries: npt.NDArray[np.int32] | npt.NDArray[np.int64]
         if are_traces_only(names, contents):
             entries, parents = np.arange(entry_count, dtype=np.int32), bytes(contents.data)
         else:

@@ -18,7 +18,7 @@ _MOST_ROWS = 10_000
 class SpanFrame(NamedTuple):
     partition: int
     frame: bytearray
-    count: int
+    span_count: int
 
 
 def span_frames(rows: Sequence[SpanRows], partition_count: int) -> list[SpanFrame]:

@@ -119,13 +119,13 @@ class SharedFields(msgspec.Struct, omit_defaults=True, kw_only=True):
 class SpanGroup(NamedTuple):
     """Some of the messages in a row, and what their spans have in common."""
 
-    count: int
+    message_count: int
     fields: SharedFields
 
 
 def span_rows(messages: TracedMessages, ids: Digits, parents: Digits, groups: Sequence[SpanGroup]) -> SpanRows:
     """`groups` cover the messages, one after the other."""
-    counts = np.array([group.count for group in groups])
+    counts = np.array([group.message_count for group in groups])
     shared = list_array([msgspec.json.encode(group.fields)[1:-1] for group in groups], pa.binary())
     ends = np.array([group.fields.time_ms + group.fields.duration_ms for group in groups], np.int64)
     chosen = np.repeat(np.arange(len(groups)), counts)
@@ -166,7 +166,7 @@ def _text(text: str) -> pa.Scalar:
 
 def _mixed(hashes: Hashes, more: Any) -> Hashes:
     """Every bit of both changes about half of the bits of the result."""
-    found = (hashes ^ more) * _MULTIPLIER
+    found: Hashes = (hashes ^ more) * _MULTIPLIER
     found ^= found >> _SHIFT
     found *= _SECOND_MULTIPLIER
     found ^= found >> _SECOND_SHIFT

@@ -45,7 +45,7 @@ def event_spans(partition: FollowedPartition, happened: Sequence[RunEvent]) -> S
         return None
     indexes = np.concatenate([np.arange(places.start, places.stop) for places in chosen])
     hashes = partition.hashes[indexes]
-    ids = span_ids(hashes, np.repeat(np.array(codes, np.uint64), [group.count for group in groups]))
+    ids = span_ids(hashes, np.repeat(np.array(codes, np.uint64), [group.message_count for group in groups]))
     return span_rows(partition.messages.take(indexes), ids, span_ids(hashes, ARRIVAL_CODE), groups)
 
 

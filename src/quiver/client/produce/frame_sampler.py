@@ -110,7 +110,8 @@ class FrameSampler:
         numbers = np.frombuffer(self._randomness.token(8 * _PREPARED), np.uint64)
         chances = ((numbers >> np.uint64(11)).astype(np.float64) + 1) / 2**53
         gaps = 1 + np.floor(np.log(chances) / np.log1p(-self._share))
-        return np.minimum(gaps, _LONGEST_GAP).astype(np.int64)
+        bounded: npt.NDArray[np.int64] = np.minimum(gaps, _LONGEST_GAP).astype(np.int64)
+        return bounded
 
     def _with_headers(self, rows: Rows, places: Indices, parents: memoryview, max_message_bytes: int) -> Rows:
         if rows.nbytes + len(places) * _ENTRY_BYTES > max_message_bytes:

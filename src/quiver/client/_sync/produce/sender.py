@@ -331,7 +331,9 @@ class Sender:
         config = self._config
         is_answered = config.acks != ACKS_NONE
         outbound: list[Outbound] = []
-        traced = self._sampler and partial(self._sampler.added_to, max_message_bytes=topic.max_message_bytes)
+        traced = None
+        if self._sampler is not None:
+            traced = partial(self._sampler.added_to, max_message_bytes=topic.max_message_bytes)
         for queue, batch in batches:
             try:
                 frame = batch.build(queue.identity, config, self._buffers, traced)
