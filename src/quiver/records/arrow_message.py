@@ -19,7 +19,7 @@ from quiver.records.arrow_arrays import number_array
 from quiver.records.columns import HEADERS, HEADERS_TYPE, layout_for
 from quiver.records.header import ALIGNMENT
 from quiver.records.message_check import field, reference
-from quiver.records.trace_headers import PARENT_BYTES, TraceHeaders
+from quiver.records.traced.column import PARENT_BYTES, TraceHeaders
 
 Piece = Any
 """Bytes, or a buffer of Arrow, which has no types."""

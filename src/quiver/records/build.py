@@ -45,7 +45,8 @@ from quiver.records.header import (
     body_crc,
     pack_header,
 )
-from quiver.records.trace_headers import TraceHeaders, has_sampled
+from quiver.records.traced.column import TraceHeaders
+from quiver.records.traced.entries import has_sampled
 
 _MAX_COLUMN_BYTES = 2**31 - 1
 _HAS_PANDAS = find_spec("pandas") is not None
@@ -57,8 +58,8 @@ _LARGE_BYTES = 64 * KIB
 """From here on it pays not to copy a column twice."""
 
 
-Columns = Mapping[int, pa.Array | BytesList | TraceHeaders]
-"""By their header bit."""
+Columns = Mapping[int, Any]
+"""Arrays, BytesLists and TraceHeaders by their header bit."""
 _Frame = TypeVar("_Frame", bytearray, memoryview)
 
 
@@ -165,26 +166,23 @@ def _seal(
         raise InvalidRequest(problem="timestamps must be epoch milliseconds within the years 1970 to 9999")
     columns = sum(arrays)
     value = arrays[VALUE.bit]
-    is_large = isinstance(value, BytesList) or (not isinstance(value, TraceHeaders) and value.nbytes >= _LARGE_BYTES)
+    is_large = isinstance(value, BytesList) or value.nbytes >= _LARGE_BYTES
     message = (message_of(arrays, columns) if is_large else None) or _arrow_message(arrays, columns)
     size = message.size_bytes
     if size > _MAX_BODY_BYTES:
         raise FrameTooLarge(size=size, limit=_MAX_BODY_BYTES)
     code = COMPRESSION_CODES.get(compression)
     if code is None:
-        known = ", ".join(COMPRESSION_CODES)
-        raise InvalidRequest(problem=f"compression {compression!r} is not one of {known}")
+        raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSION_CODES)}")
     pieces = message.pieces
     if code != COMPRESSION_NONE:
         compressed = pa.Codec(compression).compress(pieces[0] if len(pieces) == 1 else join(pieces))
         pieces, size = (compressed,), compressed.size
     padding = -size % ALIGNMENT
-    attributes = code | padding << PADDING_SHIFT
-    if transactional:
-        attributes |= TRANSACTIONAL
+    attributes = code | padding << PADDING_SHIFT | (TRANSACTIONAL if transactional else 0)
     if control:
         attributes |= CONTROL
-    if HEADERS.bit in arrays and _is_sampled(arrays[HEADERS.bit]):
+    if HEADERS.bit in arrays and has_sampled(arrays[HEADERS.bit]):
         attributes |= SAMPLED
     return _joined(
         join,
@@ -273,14 +271,10 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     arrays[HEADERS.bit] = column
 
 
-def _is_sampled(headers: pa.MapArray | TraceHeaders) -> bool:
-    return isinstance(headers, TraceHeaders) or has_sampled(headers)
-
-
-def _to_array(items: pa.Array | BytesList | TraceHeaders, column: Column) -> pa.Array:
-    if isinstance(items, TraceHeaders):
-        return items.to_array()
-    return list_array(items.items, column.field.type) if isinstance(items, BytesList) else items
+def _to_array(items: Any, column: Column) -> pa.Array:
+    if isinstance(items, BytesList):
+        return list_array(items.items, column.field.type)
+    return items.to_array() if isinstance(items, TraceHeaders) else items
 
 
 def _arrow_message(arrays: Columns, columns: int) -> Message:

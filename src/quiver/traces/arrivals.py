@@ -9,7 +9,8 @@ import numpy.typing as npt
 from quiver.model.trace.span import SpanEvent
 from quiver.outbox.outbox import source_of
 from quiver.records.header import FrameHeader
-from quiver.records.trace_headers import PARENT_BYTES, are_sampled
+from quiver.records.traced.column import PARENT_BYTES
+from quiver.records.traced.entries import are_sampled
 from quiver.traces.sampled_rows import SampledRows
 from quiver.traces.span_rows import (
     ARRIVAL_CODE,

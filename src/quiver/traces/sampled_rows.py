@@ -11,7 +11,8 @@ from quiver.records.columns import HEADERS, KEY, OFFSET_DELTA, TIMESTAMP, Column
 from quiver.records.header import HEADER_BYTES, FrameHeader
 from quiver.records.message_check import message_numbers
 from quiver.records.read import check_body
-from quiver.records.trace_headers import PARENT_BYTES, BinaryBuffers, are_traces_only, trace_entries
+from quiver.records.traced.column import PARENT_BYTES
+from quiver.records.traced.entries import BinaryBuffers, are_traces_only, trace_entries
 
 _KEY_SHOWN = 200
 _ENDS, _NAMES, _CONTENTS = 1, 3, 6

@@ -9,7 +9,8 @@ from quiver.model.trace.traceparent import parse_traceparent
 from quiver.records.build import build_frame, build_frame_from_arrow
 from quiver.records.header import HEADER_BYTES, SAMPLED, FrameHeader, stamp, unpack_header
 from quiver.records.read import open_frame
-from quiver.records.trace_headers import PARENT_BYTES, are_sampled
+from quiver.records.traced.column import PARENT_BYTES
+from quiver.records.traced.entries import are_sampled
 from quiver.traces.sampled_rows import FrameBody, SampledRows, stored_rows
 
 GOOD = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -1,15 +1,20 @@
 """Chooses the messages of a frame that begin a trace, and gives them their header: all of a frame at once."""
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from quiver.client.connection.fork import watch_forks
 from quiver.client.produce.rows import Indices, Rows
 from quiver.model.limits import MIB
 from quiver.model.trace.traceparent import TraceParent
 from quiver.records.arrow_arrays import bitmap, number_array, to_mask
 from quiver.records.columns import HEADERS, HEADERS_TYPE
-from quiver.records.trace_headers import HEADER_SIZE, PARENT_BYTES, TraceHeaders, can_be_traced
+from quiver.records.traced.column import HEADER_SIZE, PARENT_BYTES, TraceHeaders
+from quiver.records.traced.entries import can_be_traced
 from quiver.system.randomness import Randomness
 
 _PREPARED = 1024
@@ -39,19 +44,21 @@ class FrameSampler:
         self._next = 0
         self._parents = memoryview(b"")
         self._prepare()
+        watch_forks(self)
 
-    @property
-    def is_next(self) -> bool:
-        """Whether the next message begins a trace."""
-        return self._passed == self._next
+    def pass_one(self) -> bool:
+        """Whether the next message begins no trace; then it is taken as sent."""
+        is_passed = self._passed < self._next
+        self._passed += is_passed
+        return is_passed
 
-    def pass_one(self) -> None:
-        """A message was sent that does not begin a trace."""
-        self._passed += 1
-
-    def after_fork(self) -> None:
+    def after_fork(self, parent_pid: int) -> None:
         """What was prepared is the parent's."""
         self._prepare()
+
+    def within(self, max_message_bytes: int) -> Callable[[Rows], Rows]:
+        """`added_to` for messages of a topic."""
+        return partial(self.added_to, max_message_bytes=max_message_bytes)
 
     def added_to(self, rows: Rows, *, max_message_bytes: int) -> Rows:
         """The rows, with the headers of those that begin a trace; the same ones if none does."""

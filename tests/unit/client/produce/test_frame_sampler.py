@@ -50,7 +50,7 @@ def test_a_share_of_all_messages_each_with_a_trace_of_its_own(size: int, compres
 @pytest.mark.parametrize("count", [1, 1_023, 1_024, 5_000])
 def test_all_messages(count: int) -> None:
     sampler = new_sampler(1)
-    assert sampler.is_next
+    assert not sampler.pass_one()
     assert all(headers_of(sampler.added_to(plain_rows(count), max_message_bytes=LIMIT)))
     assert all(headers_of(sampler.added_to(plain_rows(count), max_message_bytes=LIMIT)))
 
@@ -58,7 +58,7 @@ def test_all_messages(count: int) -> None:
 def test_a_frame_without_a_trace_stays_as_it_is() -> None:
     sampler, rows = new_sampler(1e-12), plain_rows(1_000)
     assert sampler.added_to(rows, max_message_bytes=LIMIT) is rows
-    assert not sampler.is_next
+    assert sampler.pass_one()
 
 
 def test_every_message_counts_however_it_is_sent() -> None:
@@ -66,11 +66,9 @@ def test_every_message_counts_however_it_is_sent() -> None:
     single, many = new_sampler(0.1), new_sampler(0.1)
     places = []
     for number in range(2_500):
-        if single.is_next:
+        if not single.pass_one():
             places.append(number)
             assert single.added_to(plain_rows(1), max_message_bytes=LIMIT).arrays.keys() > {0}
-        else:
-            single.pass_one()
     found = headers_of(many.added_to(plain_rows(2_500), max_message_bytes=LIMIT))
     assert [number for number, headers in enumerate(found) if headers] == places
 
@@ -112,6 +110,6 @@ def test_a_message_is_never_too_large_because_of_its_trace() -> None:
 def test_a_forked_child_has_traces_of_its_own() -> None:
     sampler = FrameSampler(1, SeededRandomness(seeded("fork")))
     twin = FrameSampler(1, SeededRandomness(seeded("fork")))
-    twin.after_fork()
+    twin.after_fork(0)
     ids = [headers_of(each.added_to(plain_rows(1), max_message_bytes=LIMIT)) for each in (sampler, twin)]
     assert ids[0] != ids[1]

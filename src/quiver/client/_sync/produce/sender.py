@@ -131,8 +131,6 @@ class Sender:
         if self._pumping.locked() or not acquire(self._pumping, 0.0):
             return None
         try:
-            if self._sampler is not None and self._sampler.is_next:
-                return None
             now, topic = self._broker.clock.monotonic(), self._topic.known(_TOPIC_SECONDS)
             connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
             if topic is None or connection is None or not self._takes_singles(now, size, topic):
@@ -143,8 +141,6 @@ class Sender:
             if queue is None:
                 return None
             self._unsettled.add(size, 1)
-            if self._sampler is not None:
-                self._sampler.pass_one()
             batch.build_single(value, key, self._broker.clock.now_ms(), queue.identity)
             self._send_batches([(queue, batch)], topic, connection, is_waited_for=True)
             return batch
@@ -159,6 +155,7 @@ class Sender:
             and self.closed_by is None
             and not (chunks.is_closed or chunks.has_open or chunks.ready)
             and not self._in_flight.is_unanswered_since(now - _SLOW_SECONDS)
+            and (self._sampler is None or self._sampler.pass_one())
         )
 
     def _pump(self, deadline: float, is_waited_for: bool) -> None:
@@ -225,8 +222,6 @@ class Sender:
     def after_fork(self) -> None:
         self._mutex = threading.Lock()
         self._in_flight.after_fork()
-        if self._sampler is not None:
-            self._sampler.after_fork()
 
     # background
 
@@ -248,9 +243,8 @@ class Sender:
                     self._task = Task(self._run, f"quiver-producer-{self._topic.name}")
 
     def _run(self) -> None:
-        signal = self._signal
+        signal, was_busy, count = self._signal, True, 0
         assert signal is not None
-        was_busy, count = True, 0
         while self.closed_by is None:
             signal.clear()
             try:
@@ -328,12 +322,8 @@ class Sender:
     def _send_batches(
         self, batches: list[InFlightBatch], topic: TopicInfo, connection: Connection, *, is_waited_for: bool
     ) -> None:
-        config = self._config
-        is_answered = config.acks != ACKS_NONE
-        outbound: list[Outbound] = []
-        traced = None
-        if self._sampler is not None:
-            traced = partial(self._sampler.added_to, max_message_bytes=topic.max_message_bytes)
+        config, outbound, is_answered = self._config, list[Outbound](), self._config.acks != ACKS_NONE
+        traced = None if self._sampler is None else self._sampler.within(topic.max_message_bytes)
         for queue, batch in batches:
             try:
                 frame = batch.build(queue.identity, config, self._buffers, traced)

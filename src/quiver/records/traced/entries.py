@@ -1,87 +1,16 @@
-"""A column of headers in which some messages have one header, their `traceparent`, and the others none.
+"""Finds the header `traceparent` among the headers of a frame, and says which of them are sampled."""
 
-What Arrow needs for it is at hand: the names are always the same, and the contents follow one another. So it is
-written into a frame without an array per level of nesting.
-"""
-
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.model.trace.traceparent import LONGEST_TRACEPARENT, TRACEPARENT, parse_traceparent
-from quiver.records.arrow_arrays import repeated_text, to_mask
-from quiver.records.columns import HEADERS_TYPE
+from quiver.records.arrow_arrays import to_mask
+from quiver.records.traced.column import KEPT, NAME_ENDS, NAMES, PARENT_BYTES, PARENT_ENDS, TraceHeaders
 
-PARENT_BYTES = 55
-"""Of a `traceparent`."""
-HEADER_SIZE = PARENT_BYTES + len(TRACEPARENT)
-"""What the header adds to the size of a message."""
 _NAME = TRACEPARENT.encode()
-_KEPT = 1024
-"""For so many messages the parts that are always the same are kept."""
-_NAMES = memoryview(_NAME * _KEPT)
-_STEPS = np.arange(_KEPT + 1, dtype=np.int32)
-_NAME_ENDS = (_STEPS * np.int32(len(_NAME))).data.cast("B")
-_PARENT_ENDS = (_STEPS * np.int32(PARENT_BYTES)).data.cast("B")
-
-
-_LEFT_OUT: tuple[tuple[Any, ...], int] = ((), 0)
-
-
-class TraceHeaders:
-    __slots__ = ("_ends", "_parents", "traced_count")
-
-    null_count = 0
-
-    def __init__(self, ends: npt.NDArray[np.int32], parents: memoryview) -> None:
-        """`ends` counts the headers before each message, and after the last; `parents` are their contents."""
-        self._ends = ends
-        self._parents = parents
-        self.traced_count = len(parents) // PARENT_BYTES
-
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
-    def buffers(self) -> list[tuple[tuple[Any, ...], int]]:
-        """Pieces and size of each: of the maps, of the pairs, of the names, of the contents, as Arrow orders them."""
-        count = self.traced_count
-        names, name_ends, parent_ends = _NAMES, _NAME_ENDS, _PARENT_ENDS
-        if count > _KEPT:
-            steps = np.arange(count + 1, dtype=np.int32)
-            names = memoryview(_NAME * count)
-            name_ends = (steps * np.int32(len(_NAME))).data.cast("B")
-            parent_ends = (steps * np.int32(PARENT_BYTES)).data.cast("B")
-        size, names_size = 4 * (count + 1), count * len(_NAME)
-        return [
-            _LEFT_OUT,
-            ((self._ends.data,), self._ends.nbytes),
-            _LEFT_OUT,
-            _LEFT_OUT,
-            ((name_ends[:size],), size),
-            ((names[:names_size],), names_size),
-            _LEFT_OUT,
-            ((parent_ends[:size],), size),
-            ((self._parents,), count * PARENT_BYTES),
-        ]
-
-    def to_array(self) -> pa.MapArray:
-        """The same as Arrow has it."""
-        count = self.traced_count
-        ends = pa.py_buffer(np.arange(count + 1, dtype=np.int32) * np.int32(PARENT_BYTES))
-        contents = pa.Array.from_buffers(pa.binary(), count, [None, ends, pa.py_buffer(self._parents)])
-        return pa.Array.from_buffers(
-            HEADERS_TYPE, len(self), [None, pa.py_buffer(self._ends)], 0, children=[trace_pairs(contents)]
-        )
-
-
-def trace_pairs(contents: pa.Array) -> pa.StructArray:
-    """The pairs of a map with the header alone."""
-    return pa.StructArray.from_arrays(
-        [repeated_text(TRACEPARENT, len(contents)), contents],
-        fields=[HEADERS_TYPE.key_field, HEADERS_TYPE.item_field],
-    )
 
 
 class BinaryBuffers(NamedTuple):
@@ -103,13 +32,13 @@ class TraceEntries(NamedTuple):
 def are_traces_only(names: BinaryBuffers, contents: BinaryBuffers) -> bool:
     """Whether headers are what `TraceHeaders` writes: then the contents follow one another."""
     count = len(names.ends) - 1
-    if count > _KEPT or len(names.data) != count * len(_NAME) or len(contents.data) != count * PARENT_BYTES:
+    if count > KEPT or len(names.data) != count * len(_NAME) or len(contents.data) != count * PARENT_BYTES:
         return False
     size = 4 * (count + 1)
     return (
-        names.data == _NAMES[: len(names.data)]
-        and names.ends.tobytes() == _NAME_ENDS[:size]
-        and contents.ends.tobytes() == _PARENT_ENDS[:size]
+        names.data == NAMES[: len(names.data)]
+        and names.ends.tobytes() == NAME_ENDS[:size]
+        and contents.ends.tobytes() == PARENT_ENDS[:size]
     )
 
 
@@ -136,8 +65,10 @@ def are_sampled(parents: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
     return fitting
 
 
-def has_sampled(headers: pa.MapArray) -> bool:
+def has_sampled(headers: pa.MapArray | TraceHeaders) -> bool:
     """Whether a message with these headers is part of a trace that is recorded: its `traceparent` says so."""
+    if isinstance(headers, TraceHeaders):
+        return True
     first, last = headers.offsets[0].as_py(), headers.offsets[-1].as_py()
     if first == last:
         return False
