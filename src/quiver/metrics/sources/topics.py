@@ -1,7 +1,5 @@
 """Numbers of topics: what went in and out, and what they hold."""
 
-from collections.abc import Iterator
-
 from quiver.delays.service import Delays
 from quiver.messages.fetch import Fetch
 from quiver.messages.publish import Publish
@@ -26,7 +24,8 @@ from quiver.metrics.series import (
     WRITE_QUEUE,
 )
 from quiver.partition.partition import Partition
-from quiver.telemetry.exposition import Labels, Series
+from quiver.partition.traffic import Traffic
+from quiver.telemetry.exposition import Collected, Labels, Series
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -42,28 +41,29 @@ class TopicNumbers:
         self._fetch = fetch
 
     async def collect(self, collection: Collection) -> None:
-        values = collection.values
+        values, pace = collection.values, collection.pace
         names: dict[int, str] = {topic.id: topic.name for topic in self._catalogue.topics()}
         collection.topics.update(names)
         online = offline = waiting = 0
         for topic_id, partitions in self._partitions.by_topic():
             if topic_id not in names:  # not shown yet
                 continue
-            await collection.pace.turn()
-            label = collection.topics.of(topic_id)
-            collection.count(("topic", topic_id), _traffic(label, partitions))
-            for partition in partitions if label else ():  # a shared histogram would fall with a deleted topic
-                traffic = partition.traffic
-                if traffic.received_messages:
-                    values.observe(DELIVERY_WAIT, traffic.delivery_seconds, label)
-                    values.observe(ACK_WAIT, traffic.ack_seconds, label)
-            values.add(LOG_BYTES, sum([partition.log.size_bytes for partition in partitions]), label)
+            if pace.is_used_up:
+                await pace.turn()
+            labels = (collection.topics.of(topic_id),)
+            collection.count(("topic", topic_id), _traffic(labels, partitions))
+            if labels[0]:  # a shared histogram would fall with a deleted topic
+                _observe_waits(values, labels, partitions)
+            size_bytes = 0
+            for partition in partitions:
+                size_bytes += partition.log.size_bytes
+                waiting += partition.waiting_bytes
+                offline += partition.log.failure is not None
+            online += len(partitions)
+            values.add(LOG_BYTES, size_bytes, *labels)
             if delayed := self._delays.pending_count(topic_id):
-                values.add(DELAYED, delayed, label)
-            failed = sum([partition.log.failure is not None for partition in partitions])
-            online, offline = online + len(partitions) - failed, offline + failed
-            waiting += sum([partition.waiting_bytes for partition in partitions])
-        values.set(PARTITIONS, online, "online")
+                values.add(DELAYED, delayed, *labels)
+        values.set(PARTITIONS, online - offline, "online")
         values.set(PARTITIONS, offline, "offline")
         values.set(WRITE_QUEUE, waiting)
         values.observe(FETCH_WAIT, self._fetch.wait_seconds)
@@ -72,40 +72,49 @@ class TopicNumbers:
         values.observe(LATENESS, self._delays.lateness_seconds())
 
 
-def _traffic(label: str, partitions: list[Partition]) -> Iterator[tuple[Series, float, Labels]]:
-    messages = size = frames = duplicates = fetched = received = browsed = sent = copied = 0
-    retained_out = compacted = 0
-    refused: dict[str, int] = {}
+def _observe_waits(values: Collected, labels: Labels, partitions: list[Partition]) -> None:
+    for partition in partitions:
+        traffic = partition.traffic
+        if traffic.received_messages:
+            values.observe(DELIVERY_WAIT, traffic.delivery_seconds, *labels)
+            values.observe(ACK_WAIT, traffic.ack_seconds, *labels)
+
+
+def _traffic(labels: Labels, partitions: list[Partition]) -> list[tuple[Series, float, Labels]]:
+    messages = size = frames = 0
+    rest: list[tuple[Series, float, Labels]] = []
     for partition in partitions:
         traffic = partition.traffic
         messages += traffic.published_messages
         size += traffic.published_bytes
         frames += traffic.published_frames
-        duplicates += traffic.duplicates
-        retained_out += traffic.retained_out_bytes
-        compacted += traffic.compacted_messages
-        for code, count in traffic.refused.items():
-            refused[code] = refused.get(code, 0) + count
-        fetched += traffic.fetched_messages
-        received += traffic.received_messages
-        browsed += traffic.browsed_messages
-        sent += traffic.fetched_bytes - traffic.fetched_copied_bytes
-        copied += traffic.received_bytes + traffic.browsed_bytes + traffic.fetched_copied_bytes
-    yield PUBLISHED_MESSAGES, messages, (label,)
-    yield PUBLISHED_BYTES, size, (label,)
-    yield PUBLISHED_FRAMES, frames, (label,)
-    if not (fetched or received or browsed or duplicates or retained_out or compacted or refused):
-        return
-    for series, count, labels in (
-        (DUPLICATES, duplicates, (label,)),
-        (RETENTION_REMOVED, retained_out, (label,)),
-        (COMPACTION_REMOVED, compacted, (label,)),
-        *((REFUSED, count, (label, code)) for code, count in refused.items()),
-        (READ_MESSAGES, fetched, (label, "fetch")),
-        (READ_MESSAGES, received, (label, "receive")),
-        (READ_MESSAGES, browsed, (label, "browse")),
-        (READ_BYTES, sent, (label, "sendfile")),
-        (READ_BYTES, copied, (label, "copy")),
-    ):
-        if count:
-            yield series, count, labels
+        rest += _rare(*labels, traffic)
+    return [
+        (PUBLISHED_MESSAGES, messages, labels),
+        (PUBLISHED_BYTES, size, labels),
+        (PUBLISHED_FRAMES, frames, labels),
+        *rest,
+    ]
+
+
+def _rare(label: str, traffic: Traffic) -> list[tuple[Series, float, Labels]]:
+    """What is shown where it is not 0."""
+    copied = traffic.received_bytes + traffic.browsed_bytes + traffic.fetched_copied_bytes
+    found = [(REFUSED, count, (label, code)) for code, count in traffic.refused.items()]
+    if traffic.duplicates:
+        found.append((DUPLICATES, traffic.duplicates, (label,)))
+    if traffic.retained_out_bytes:
+        found.append((RETENTION_REMOVED, traffic.retained_out_bytes, (label,)))
+    if traffic.compacted_messages:
+        found.append((COMPACTION_REMOVED, traffic.compacted_messages, (label,)))
+    if traffic.fetched_messages:
+        found.append((READ_MESSAGES, traffic.fetched_messages, (label, "fetch")))
+    if traffic.received_messages:
+        found.append((READ_MESSAGES, traffic.received_messages, (label, "receive")))
+    if traffic.browsed_messages:
+        found.append((READ_MESSAGES, traffic.browsed_messages, (label, "browse")))
+    if traffic.fetched_bytes > traffic.fetched_copied_bytes:
+        found.append((READ_BYTES, traffic.fetched_bytes - traffic.fetched_copied_bytes, (label, "sendfile")))
+    if copied:
+        found.append((READ_BYTES, copied, (label, "copy")))
+    return found
