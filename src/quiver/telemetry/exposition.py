@@ -51,6 +51,10 @@ class Collected(msgspec.Struct):
     numbers: dict[str, dict[Labels, float]] = msgspec.field(default_factory=dict)
     histograms: dict[str, dict[Labels, HistogramValue]] = msgspec.field(default_factory=dict)
 
+    def of(self, series: Series) -> dict[Labels, float]:
+        """The numbers of a series by their labels: for sources that have very many."""
+        return self.numbers.setdefault(series.name, {})
+
     def set(self, series: Series, value: float, *labels: str) -> None:
         self.numbers.setdefault(series.name, {})[labels] = value
 

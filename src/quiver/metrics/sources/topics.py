@@ -45,22 +45,32 @@ class TopicNumbers:
         names: dict[int, str] = {topic.id: topic.name for topic in self._catalogue.topics()}
         collection.topics.update(names)
         online = offline = waiting = 0
+        published = [values.of(series) for series in _PUBLISHED]
+        sizes = values.of(LOG_BYTES)
         for topic_id, partitions in self._partitions.by_topic():
             if topic_id not in names:  # not shown yet
                 continue
             if pace.is_used_up:
                 await pace.turn()
             labels = (collection.topics.of(topic_id),)
-            collection.count(("topic", topic_id), _traffic(labels, partitions))
-            if labels[0]:  # a shared histogram would fall with a deleted topic
-                _observe_waits(values, labels, partitions)
+            counts, rare = _traffic(labels, partitions)
+            if labels[0]:
+                for by_labels, count in zip(published, counts, strict=True):
+                    by_labels[labels] = count
+                if rare:
+                    collection.count(("topic", topic_id), rare)
+                    _observe_waits(values, labels, partitions)
+            else:  # a shared histogram would fall with a deleted topic
+                shared = [(series, count, labels) for series, count in zip(_PUBLISHED, counts, strict=True)]
+                collection.count(("topic", topic_id), [*shared, *rare])
             size_bytes = 0
             for partition in partitions:
-                size_bytes += partition.log.size_bytes
+                log = partition.log
+                size_bytes += log.size_bytes
                 waiting += partition.waiting_bytes
-                offline += partition.log.failure is not None
+                offline += log.failure is not None
             online += len(partitions)
-            values.add(LOG_BYTES, size_bytes, *labels)
+            sizes[labels] = sizes.get(labels, 0) + size_bytes
             if delayed := self._delays.pending_count(topic_id):
                 values.add(DELAYED, delayed, *labels)
         values.set(PARTITIONS, online - offline, "online")
@@ -80,25 +90,33 @@ def _observe_waits(values: Collected, labels: Labels, partitions: list[Partition
             values.observe(ACK_WAIT, traffic.ack_seconds, *labels)
 
 
-def _traffic(labels: Labels, partitions: list[Partition]) -> list[tuple[Series, float, Labels]]:
+_PUBLISHED = (PUBLISHED_MESSAGES, PUBLISHED_BYTES, PUBLISHED_FRAMES)
+_Counts = tuple[int, int, int]
+
+
+def _traffic(labels: Labels, partitions: list[Partition]) -> tuple[_Counts, list[tuple[Series, float, Labels]]]:
+    """What every topic shows, and what is shown where it is not 0."""
     messages = size = frames = 0
-    rest: list[tuple[Series, float, Labels]] = []
+    rare: list[tuple[Series, float, Labels]] = []
     for partition in partitions:
         traffic = partition.traffic
         messages += traffic.published_messages
         size += traffic.published_bytes
         frames += traffic.published_frames
-        rest += _rare(*labels, traffic)
-    return [
-        (PUBLISHED_MESSAGES, messages, labels),
-        (PUBLISHED_BYTES, size, labels),
-        (PUBLISHED_FRAMES, frames, labels),
-        *rest,
-    ]
+        if (
+            traffic.fetched_messages
+            or traffic.received_messages
+            or traffic.browsed_messages
+            or traffic.duplicates
+            or traffic.retained_out_bytes
+            or traffic.compacted_messages
+            or traffic.refused
+        ):
+            rare += _rare(*labels, traffic)
+    return (messages, size, frames), rare
 
 
 def _rare(label: str, traffic: Traffic) -> list[tuple[Series, float, Labels]]:
-    """What is shown where it is not 0."""
     copied = traffic.received_bytes + traffic.browsed_bytes + traffic.fetched_copied_bytes
     found = [(REFUSED, count, (label, code)) for code, count in traffic.refused.items()]
     if traffic.duplicates:
