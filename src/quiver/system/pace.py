@@ -32,7 +32,7 @@ class Pace:
     @property
     def is_used_up(self) -> bool:
         """Whether `turn` would let others run: steps that take less than a microsecond ask before they call it."""
-        return self._seconds() >= self._until  # type: ignore[no-any-return]
+        return self._seconds() >= self._until
 
     async def turn(self) -> None:
         """Lets others run if the slice is used up."""

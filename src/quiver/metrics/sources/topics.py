@@ -112,13 +112,15 @@ def _traffic(labels: Labels, partitions: list[Partition]) -> tuple[_Counts, list
             or traffic.compacted_messages
             or traffic.refused
         ):
-            rare += _rare(*labels, traffic)
+            rare += _rare(labels[0], traffic)
     return (messages, size, frames), rare
 
 
 def _rare(label: str, traffic: Traffic) -> list[tuple[Series, float, Labels]]:
     copied = traffic.received_bytes + traffic.browsed_bytes + traffic.fetched_copied_bytes
-    found = [(REFUSED, count, (label, code)) for code, count in traffic.refused.items()]
+    found: list[tuple[Series, float, Labels]] = [
+        (REFUSED, count, (label, code)) for code, count in traffic.refused.items()
+    ]
     if traffic.duplicates:
         found.append((DUPLICATES, traffic.duplicates, (label,)))
     if traffic.retained_out_bytes:

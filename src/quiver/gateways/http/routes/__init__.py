@@ -71,8 +71,8 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes
         process_routes(broker, node, readiness.data_dir),
         console_routes(),
     )
-    routes |= support_bundle_routes(routes, broker.clock)
-    return DocumentRoutes(routes, node.version).routes
+    whole = _merged(routes, support_bundle_routes(routes, broker.clock))
+    return DocumentRoutes(whole, node.version).routes
 
 
 def _merged(*parts: Routes) -> dict[str, dict[str, Operation]]:
