@@ -1,0 +1,85 @@
+"""An archive of the classes that Spark loads, so that its JVM starts in about half the time (class-data sharing).
+
+It is made once per machine and version, by a process in the background, and kept beside the Spark home that sessions
+use. Java itself refuses an archive that does not fit its class path and starts without it.
+"""
+
+import contextlib
+import hashlib
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+SETTING = "spark.quiver.classArchive"
+QUIET = "-Xlog:cds*=off"
+"""Java's remarks about classes that cannot be archived, and about an archive that does not fit."""
+_MAKER = "quiver_spark.runtime.make_class_archive"
+_MAGIC = bytes.fromhex("a8ab0bf0")
+"""The number that a dynamic archive begins with. Java writes it last."""
+_DAY_SECONDS = 86_400.0
+_UNUSED_DAYS = 30
+_makers: list[subprocess.Popen[bytes]] = []
+
+
+def archive_options(home: Path, java_version: str) -> str:
+    """Options of Java for a session whose Spark is in `home`; empty while there is no archive for it.
+
+    Then one is made in the background, for the next sessions, unless that was tried in the last day.
+    """
+    archive = home.parent / f"classes-{_digest(home, java_version)}.jsa"
+    if any(character.isspace() for character in str(archive)):
+        return ""  # Spark divides the options of Java at spaces
+    try:
+        if is_complete(archive):
+            os.utime(archive)
+            return f"-XX:SharedArchiveFile={archive} {QUIET}"
+        if _may_try(archive.with_suffix(".tried")):
+            _start_making(archive)
+    except OSError:
+        pass  # the cache cannot be read or written: a session starts without it
+    return ""
+
+
+def is_complete(archive: Path) -> bool:
+    try:
+        with archive.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except FileNotFoundError:
+        return False
+
+
+def remove_unused(directory: Path) -> None:
+    """Archives that no session has used for a month: those of versions that were replaced."""
+    for archive in directory.glob("classes-*.jsa"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - archive.stat().st_mtime > _UNUSED_DAYS * _DAY_SECONDS:
+                archive.unlink()
+
+
+def _digest(home: Path, java_version: str) -> str:
+    """Different whenever Java or one of Spark's jars is another one."""
+    jars = [(entry.name, (found := entry.stat()).st_size, found.st_mtime_ns) for entry in os.scandir(home / "jars")]
+    return hashlib.sha256(repr((str(home), java_version, sorted(jars))).encode()).hexdigest()[:16]
+
+
+def _may_try(tried: Path) -> bool:
+    """Notes the attempt. Of several sessions that start at the same time one gets True."""
+    with contextlib.suppress(FileNotFoundError):
+        if time.time() - tried.stat().st_mtime < _DAY_SECONDS:
+            return False
+        tried.unlink()
+    try:
+        os.close(os.open(tried, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _start_making(archive: Path) -> None:
+    """The process goes on when this one ends; it writes nothing but the archive."""
+    if not sys.executable:
+        return
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    _makers.append(subprocess.Popen([sys.executable, "-m", _MAKER, str(archive)], start_new_session=True, **quiet))
