@@ -30,6 +30,9 @@ _LEVELS = 8
 """More than there are priorities."""
 _GATHER_BYTES = 4 * MIB
 _GATHER_ROWS = 65_536
+_MOST_TOGETHER = 8
+"""How many times as much is gathered at most: 32 MiB."""
+_SMALL_CODES = 2**16
 
 _Codes = npt.NDArray[np.int64]
 
@@ -74,12 +77,16 @@ def check_written(
 
 def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[RowGroup]:
     """The rows in groups large enough for a frame; the order within each partition and priority is kept."""
-    for batch in _gathered(batches, columns):
-        yield from _split(batch)
+    rest, topics = iter(batches), 1
+    while (batch := _gathered(rest, columns, min(topics, _MOST_TOGETHER))) is not None:
+        groups = _split(batch)
+        yield from groups
+        topics = len({group.topic for group in groups})
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Joins small batches and drops empty ones."""
+def _gathered(batches: Iterator[pa.RecordBatch], columns: Sequence[str], times: int) -> pa.RecordBatch | None:
+    """Joins small batches and drops empty ones; None when there are no more. As many times as much is gathered for
+    rows of several topics, so that there is enough for each."""
     held: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -88,18 +95,16 @@ def _gathered(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iter
         taken = batch.select(list(columns))
         held.append(taken)
         rows, size = rows + taken.num_rows, size + taken.nbytes
-        if rows >= _GATHER_ROWS or size >= _GATHER_BYTES:
-            yield _joined(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield _joined(held)
+        if rows >= _GATHER_ROWS * times or size >= _GATHER_BYTES * times:
+            break
+    return _joined(held) if held else None
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _split(batch: pa.RecordBatch) -> Iterator[RowGroup]:
+def _split(batch: pa.RecordBatch) -> list[RowGroup]:
     """By topic, priority and partition, where there are such columns."""
     names = batch.schema.names
     rows = batch.select([name for name in _FRAME_COLUMNS if name in names])
@@ -107,20 +112,32 @@ def _split(batch: pa.RecordBatch) -> Iterator[RowGroup]:
     numbers = _numbers(batch.column("partition")) if "partition" in names else None
     topics, places = _topics(batch.column("topic")) if "topic" in names else ([None], None)
     if levels is None and numbers is None and places is None:
-        yield RowGroup(rows)
-        return
+        return [RowGroup(rows)]
     codes = np.full(len(rows), Priority.NORMAL, np.int64) if levels is None else levels
     codes = codes + (0 if numbers is None else (numbers + 1) * _LEVELS)
     codes = codes * len(topics) + (0 if places is None else places)
-    used, counts = np.unique(codes, return_counts=True)
-    if len(used) > 1:
-        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
-    start = 0
-    for code, count in zip(used.tolist(), counts.tolist(), strict=True):
+    rows, used, counts = _sorted(rows, codes)
+    found, start = [], 0
+    for code, count in zip(used, counts, strict=True):
         code, topic = divmod(code, len(topics))
         partition, level = divmod(code, _LEVELS)
-        yield RowGroup(rows.slice(start, count), level, partition - 1 if partition else None, topics[topic])
+        found.append(RowGroup(rows.slice(start, count), level, partition - 1 if partition else None, topics[topic]))
         start += count
+    return found
+
+
+def _sorted(rows: pa.RecordBatch, codes: _Codes) -> tuple[pa.RecordBatch, list[int], list[int]]:
+    """The rows in the order of their codes, the codes, and how many rows each has."""
+    if codes.max() < _SMALL_CODES:
+        codes = codes.astype(np.uint16)  # sorted without comparing them
+        counts = np.bincount(codes)
+        used = np.flatnonzero(counts)
+        counts = counts[used]
+    else:
+        used, counts = np.unique(codes, return_counts=True)
+    if len(used) > 1:
+        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+    return rows, used.tolist(), counts.tolist()
 
 
 def _topics(column: pa.Array) -> tuple[list[str | None], _Codes]:
