@@ -42,6 +42,12 @@ def archive_options(home: Path, java_version: str) -> str:
     return ""
 
 
+def await_archives() -> None:
+    """Returns when the archives that this process has begun are made."""
+    while _makers:
+        _makers.pop().wait()
+
+
 def is_complete(archive: Path) -> bool:
     try:
         with archive.open("rb") as file:
