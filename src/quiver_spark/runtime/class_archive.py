@@ -87,5 +87,5 @@ def _start_making(archive: Path) -> None:
     """The process goes on when this one ends; it writes nothing but the archive."""
     if not sys.executable:
         return
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    _makers.append(subprocess.Popen([sys.executable, "-m", _MAKER, str(archive)], start_new_session=True, **quiet))
+    nothing, command = subprocess.DEVNULL, [sys.executable, "-m", _MAKER, str(archive)]
+    _makers.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True))

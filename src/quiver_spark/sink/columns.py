@@ -30,22 +30,31 @@ _LEVELS = 8
 """More than there are priorities."""
 _GATHER_BYTES = 4 * MIB
 _GATHER_ROWS = 65_536
-_MOST_TOGETHER = 8
-"""How many times as much is gathered at most: 32 MiB."""
+_HELD_BYTES = 32 * MIB
+"""Of all groups together."""
+_SLICE_ROWS = 500
+_MOST_ROWS = 200_000
+"""Rows are divided once there are this many for each group, at most that many in all."""
 _SMALL_CODES = 2**16
 
 _Codes = npt.NDArray[np.int64]
 
 
-class RowGroup(NamedTuple):
-    """Rows with the same topic, priority and partition."""
+class RowPlace(NamedTuple):
+    """Where rows go."""
 
-    rows: pa.RecordBatch
     priority: int = Priority.NORMAL
     partition: int | None = None
     """None: chosen by the key, or any."""
     topic: str | None = None
     """None: that of the option."""
+
+
+class RowGroup(NamedTuple):
+    """Rows that go to the same place."""
+
+    rows: pa.RecordBatch
+    place: RowPlace = RowPlace()
 
 
 def check_written(
@@ -77,25 +86,50 @@ def check_written(
 
 def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[RowGroup]:
     """The rows in groups large enough for a frame; the order within each partition and priority is kept."""
-    rest, topics = iter(batches), 1
-    while (batch := _gathered(rest, columns, min(topics, _MOST_TOGETHER))) is not None:
-        groups = _split(batch)
-        yield from groups
-        topics = len({group.topic for group in groups})
+    gathered, rest, fewest = GatheredGroups(), iter(batches), 1
+    while (batch := _joined_until(rest, columns, fewest)) is not None:
+        groups, bytes_each = _split(batch), batch.nbytes / batch.num_rows
+        for group in groups:
+            yield from gathered.add(group, bytes_each)
+        fewest = min(len(groups) * _SLICE_ROWS, _MOST_ROWS)
+    yield from gathered.rest()
 
 
-def _gathered(batches: Iterator[pa.RecordBatch], columns: Sequence[str], times: int) -> pa.RecordBatch | None:
-    """Joins small batches and drops empty ones; None when there are no more. As many times as much is gathered for
-    rows of several topics, so that there is enough for each."""
+class GatheredGroups:
+    """Puts rows of the same topic, priority and partition together until there are enough for a frame."""
+
+    def __init__(self) -> None:
+        self._held: dict[RowPlace, list[pa.RecordBatch]] = {}
+        self._rows: dict[RowPlace, int] = {}
+        self._bytes: dict[RowPlace, float] = {}
+
+    def add(self, group: RowGroup, bytes_each: float) -> Iterator[RowGroup]:
+        """What is large enough now, or has to go because all together is too large."""
+        rows, place = group
+        self._held.setdefault(place, []).append(rows)
+        self._rows[place] = self._rows.get(place, 0) + rows.num_rows
+        self._bytes[place] = self._bytes.get(place, 0.0) + rows.num_rows * bytes_each
+        if self._rows[place] >= _GATHER_ROWS or self._bytes[place] >= _GATHER_BYTES:
+            yield self._take(place)
+        while sum(self._bytes.values()) >= _HELD_BYTES:
+            yield self._take(max(self._bytes, key=self._bytes.__getitem__))
+
+    def rest(self) -> Iterator[RowGroup]:
+        for place in list(self._held):
+            yield self._take(place)
+
+    def _take(self, place: "RowPlace") -> RowGroup:
+        del self._rows[place], self._bytes[place]
+        return RowGroup(_joined(self._held.pop(place)), place)
+
+
+def _joined_until(batches: Iterator[pa.RecordBatch], columns: Sequence[str], fewest: int) -> pa.RecordBatch | None:
+    """The next batches, joined until there are so many rows; None when there are no more."""
     held: list[pa.RecordBatch] = []
-    rows = size = 0
     for batch in batches:
-        if not batch.num_rows:
-            continue
-        taken = batch.select(list(columns))
-        held.append(taken)
-        rows, size = rows + taken.num_rows, size + taken.nbytes
-        if rows >= _GATHER_ROWS * times or size >= _GATHER_BYTES * times:
+        if batch.num_rows:
+            held.append(batch.select(list(columns)))
+        if sum(each.num_rows for each in held) >= fewest:
             break
     return _joined(held) if held else None
 
@@ -121,7 +155,8 @@ def _split(batch: pa.RecordBatch) -> list[RowGroup]:
     for code, count in zip(used, counts, strict=True):
         code, topic = divmod(code, len(topics))
         partition, level = divmod(code, _LEVELS)
-        found.append(RowGroup(rows.slice(start, count), level, partition - 1 if partition else None, topics[topic]))
+        place = RowPlace(level, partition - 1 if partition else None, topics[topic])
+        found.append(RowGroup(rows.slice(start, count), place))
         start += count
     return found
 

@@ -116,12 +116,11 @@ def write_rows(
     try:
         with producer.begin() as transaction:
             for group in chain((first,), rest):
-                topic = options.topic or group.topic
+                priority, partition, named = group.place
+                topic = options.topic or named
                 assert topic is not None, "the columns were checked"
                 places.begin(topic)
-                transaction.send_arrow(
-                    topic, group.rows, priority=Priority(group.priority), partition=group.partition
-                )
+                transaction.send_arrow(topic, group.rows, priority=Priority(priority), partition=partition)
                 rows += group.rows.num_rows
             transaction.flush()
             if mark is not None and is_set(_client(options), mark):
