@@ -28,32 +28,44 @@ def archive_options(home: Path, java_version: str) -> str:
 
     Then one is made in the background, for the next sessions, unless that was tried in the last day.
     """
-    archive = home.parent / f"classes-{_digest(home, java_version)}.jsa"
-    if any(character.isspace() for character in str(archive)):
+    place = home.parent / f"classes-{_digest(home, java_version)}"
+    if any(character.isspace() for character in str(place)):
         return ""  # Spark divides the options of Java at spaces
     try:
-        if is_complete(archive):
+        archive = next(filter(is_whole, place.parent.glob(f"{place.name}-*.jsa")), None)
+        if archive is not None:
             os.utime(archive)
             return f"-XX:SharedArchiveFile={archive} {QUIET}"
-        if _may_try(archive.with_suffix(".tried")):
-            _start_making(archive)
+        if _may_try(place.with_suffix(".tried")):
+            _start_making(place)
     except OSError:
         pass  # the cache cannot be read or written: a session starts without it
     return ""
+
+
+def keep(made: Path, place: Path) -> bool:
+    """Gives an archive that Java has written its name, which has its size, if it is whole."""
+    try:
+        with made.open("rb") as file:
+            os.fsync(file.fileno())
+        named = place.with_name(f"{place.name}-{made.stat().st_size}.jsa")
+        made.rename(named)
+    except FileNotFoundError:
+        return False
+    return is_whole(named)
+
+
+def is_whole(archive: Path) -> bool:
+    """Java would crash with an archive of which a part is missing."""
+    size = archive.stem.rpartition("-")[2]
+    with archive.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC and size == str(os.fstat(file.fileno()).st_size)
 
 
 def await_archives() -> None:
     """Returns when the archives that this process has begun are made."""
     while _makers:
         _makers.pop().wait()
-
-
-def is_complete(archive: Path) -> bool:
-    try:
-        with archive.open("rb") as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except FileNotFoundError:
-        return False
 
 
 def remove_unused(directory: Path) -> None:
@@ -83,9 +95,9 @@ def _may_try(tried: Path) -> bool:
     return True
 
 
-def _start_making(archive: Path) -> None:
+def _start_making(place: Path) -> None:
     """The process goes on when this one ends; it writes nothing but the archive."""
     if not sys.executable:
         return
-    nothing, command = subprocess.DEVNULL, [sys.executable, "-m", _MAKER, str(archive)]
+    nothing, command = subprocess.DEVNULL, [sys.executable, "-m", _MAKER, str(place)]
     _makers.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True))

@@ -1,6 +1,7 @@
-"""Makes an archive of the classes that Spark loads: `python -m quiver_spark.runtime.make_class_archive FILE`.
+"""Makes an archive of the classes that Spark loads: `python -m quiver_spark.runtime.make_class_archive PLACE`.
 
-A session uses Spark as most programs do, and its JVM writes the archive when it ends. Runs at the lowest priority.
+A session uses Spark as most programs do, and its JVM writes the archive when it ends. PLACE is its path without the
+size. Runs at the lowest priority.
 """
 
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import quiver
-from quiver_spark.runtime.class_archive import QUIET, SETTING, is_complete, remove_unused
+from quiver_spark.runtime.class_archive import QUIET, SETTING, keep, remove_unused
 from quiver_spark.runtime.session import JAVA_OPTIONS, java_options, session
 
 if TYPE_CHECKING:
@@ -21,19 +22,17 @@ _SECONDS = 600
 _TOPIC = "orders"
 
 
-def main(archive: Path) -> int:
+def main(place: Path) -> int:
     os.nice(_LOWEST_PRIORITY)
-    with tempfile.TemporaryDirectory(prefix="classes-", dir=archive.parent) as directory:
-        made = Path(directory) / archive.name
+    with tempfile.TemporaryDirectory(prefix="making-", dir=place.parent) as directory:
+        made = Path(directory) / "classes.jsa"
         options = f"{java_options()} -XX:ArchiveClassesAtExit={made} {QUIET}"
         spark = session("quiver-classes", master="local[1]", **{JAVA_OPTIONS: options, SETTING: False})
         _use(spark, Path(directory))
         _end(spark)
-        if not made.exists() or not is_complete(made):
-            return 1
-        os.replace(made, archive)
-    remove_unused(archive.parent)
-    return 0
+        is_kept = keep(made, place)
+    remove_unused(place.parent)
+    return 0 if is_kept else 1
 
 
 def _use(spark: "SparkSession", place: Path) -> None:

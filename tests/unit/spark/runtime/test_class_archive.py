@@ -1,15 +1,17 @@
-"""Which archive of classes a session uses, and who makes one. The archive itself is made by Java: see tests/spark."""
+"""Which archive of classes a session uses, and who makes one; what Java does with good and bad ones."""
 
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from quiver_spark.runtime import class_archive
-from quiver_spark.runtime.class_archive import archive_options, await_archives, remove_unused
+from quiver_spark.runtime.class_archive import QUIET, archive_options, await_archives, is_whole, keep, remove_unused
 
-WHOLE, PARTIAL = bytes.fromhex("a8ab0bf0") + bytes(100), bytes(104)
+WHOLE = bytes.fromhex("a8ab0bf0") + b"rest"
 MONTHS = 90 * 86_400
 
 
@@ -20,7 +22,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (home / "jars").mkdir(parents=True)
     (home / "jars" / "spark.jar").write_bytes(b"jar")
     python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\nprintf \'\\250\\253\\013\\360rest\' > "$3"\necho "$3" >> {tmp_path}/made\n')
+    python.write_text(f'#!/bin/sh\nprintf \'\\250\\253\\013\\360rest\' > "$3-8.jsa"\necho "$3" >> {tmp_path}/made\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(python))
     return home
@@ -36,7 +38,7 @@ def test_the_first_session_has_it_made_and_the_next_ones_use_it(home: Path) -> N
     archive = _archive(archive_options(home, "17"))
     assert archive.parent == home.parent
     assert _archive(archive_options(home, "17")) == archive
-    assert (home.parent.parent / "made").read_text().split() == [str(archive)]
+    assert (home.parent.parent / "made").read_text().split() == [str(archive).removesuffix("-8.jsa")]
 
 
 def test_another_java_or_other_jars_need_another_archive(home: Path) -> None:
@@ -49,17 +51,37 @@ def test_another_java_or_other_jars_need_another_archive(home: Path) -> None:
     assert len(list(home.parent.glob("*.jsa"))) == 3
 
 
-def test_a_partial_archive_is_not_used_and_made_again_a_day_later(home: Path) -> None:
+@pytest.mark.parametrize("partial", [bytes(8), WHOLE[:7]], ids=["without its header", "cut off"])
+def test_a_partial_archive_is_not_used_and_made_again_a_day_later(home: Path, partial: bytes) -> None:
     archive_options(home, "17")
     await_archives()
     archive = _archive(archive_options(home, "17"))
-    archive.write_bytes(PARTIAL)
+    archive.write_bytes(partial)
     assert archive_options(home, "17") == ""
     assert not class_archive._makers
-    os.utime(archive.with_suffix(".tried"), (0, 0))
+    (tried,) = home.parent.glob("*.tried")
+    os.utime(tried, (0, 0))
     assert archive_options(home, "17") == ""
     await_archives()
     assert _archive(archive_options(home, "17")) == archive
+
+
+@pytest.mark.skipif(shutil.which("java") is None, reason="no Java: scripts/system-packages installs it")
+def test_what_java_makes_is_kept_and_what_does_not_fit_does_no_harm(tmp_path: Path) -> None:
+    def java(option: str) -> str:
+        done = subprocess.run(["java", option, QUIET, "-version"], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    assert java(f"-XX:ArchiveClassesAtExit={tmp_path}/made") == ""
+    assert keep(tmp_path / "made", tmp_path / "classes-a")
+    (archive,) = tmp_path.glob("*.jsa")
+    for changed in (None, os.urandom(10_000)):
+        if changed is not None:
+            archive.chmod(0o600)
+            archive.write_bytes(changed)
+        assert java(f"-XX:SharedArchiveFile={archive}") == ""
+    assert not is_whole(archive)
+    assert not keep(tmp_path / "made", tmp_path / "classes-b"), "Java has made none"
 
 
 def test_a_cache_that_cannot_be_written_is_left_alone(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
