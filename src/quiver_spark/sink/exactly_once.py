@@ -19,9 +19,9 @@ from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, 
 from quiver.model.limits import MIB, TRANSACTION_PRODUCERS
 from quiver.model.priority import Priority
 from quiver_spark.broker_client import broker_client, unreachable
-from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
 from quiver_spark.sink.rewrite import RowPlaces, StoredRows, copy_rows
+from quiver_spark.sink.row_groups import row_groups
 from quiver_spark.sink.write_mark import WriteMark, is_set, planned_mark, set_mark
 from quiver_spark.source.options import ReadOptions
 

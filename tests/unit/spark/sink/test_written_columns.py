@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.sink.columns import RowGroup, check_written, row_groups
+from quiver_spark.sink.columns import check_written
 from quiver_spark.sink.options import write_options
+from quiver_spark.sink.row_groups import RowGroup, row_groups
 
 
 def _batch(**columns: list[object]) -> pa.RecordBatch:
