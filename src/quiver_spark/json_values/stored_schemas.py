@@ -66,10 +66,11 @@ def _fields(spark: "SparkSession", topic: str, schema: "StructType | str", addre
     given = schema.json() if isinstance(schema, StructType) else schema
     frame = spark.read.format("quiver").options(bootstrap=address, topic=topic, valueSchema=given).load()
     typed_values(frame.schema, frame.columns)
-    if any(ord(letter) < _SPACE for letter in ddl(frame.schema["value"].dataType)):
+    kind = frame.schema["value"].dataType
+    assert isinstance(kind, StructType), "the option asks for one"
+    if any(ord(letter) < _SPACE for letter in ddl(kind)):
         raise InvalidRequest(problem="the schema has a field with a control character in its name; leave it out")
-    found: dict[str, Any] = frame.schema["value"].dataType.jsonValue()
-    return found
+    return kind.jsonValue()
 
 
 def stored_schema(options: ReadOptions) -> str:

@@ -9,8 +9,11 @@ import hashlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
+
+from quiver.model.limits import DAY_MS
+from quiver.system.clock import SystemClock
+from quiver.system.files import Files
 
 SETTING = "spark.quiver.classArchive"
 QUIET = "-Xlog:cds*=off"
@@ -18,7 +21,6 @@ QUIET = "-Xlog:cds*=off"
 _MAKER = "quiver_spark.runtime.make_class_archive"
 _MAGIC = bytes.fromhex("a8ab0bf0")
 """The number that a dynamic archive begins with. Java writes it last."""
-_DAY_SECONDS = 86_400.0
 _UNUSED_DAYS = 30
 _makers: list[subprocess.Popen[bytes]] = []
 
@@ -46,8 +48,12 @@ def archive_options(home: Path, java_version: str) -> str:
 def keep(made: Path, place: Path) -> bool:
     """Gives an archive that Java has written its name, which has its size, if it is whole."""
     try:
-        with made.open("rb") as file:
-            os.fsync(file.fileno())
+        files = Files()
+        opened = files.open_readonly(made)
+        try:
+            files.fdatasync(opened)
+        finally:
+            files.close(opened)
         named = place.with_name(f"{place.name}-{made.stat().st_size}.jsa")
         made.rename(named)
     except FileNotFoundError:
@@ -72,8 +78,13 @@ def remove_unused(directory: Path) -> None:
     """Archives that no session has used for a month: those of versions that were replaced."""
     for archive in directory.glob("classes-*.jsa"):
         with contextlib.suppress(FileNotFoundError):
-            if time.time() - archive.stat().st_mtime > _UNUSED_DAYS * _DAY_SECONDS:
+            if _age_days(archive) > _UNUSED_DAYS:
                 archive.unlink()
+
+
+def _age_days(path: Path) -> float:
+    """Below zero when the clock was set back."""
+    return (SystemClock().now_ms() - path.stat().st_mtime_ns / 1e6) / DAY_MS
 
 
 def _digest(home: Path, java_version: str) -> str:
@@ -85,7 +96,7 @@ def _digest(home: Path, java_version: str) -> str:
 def _may_try(tried: Path) -> bool:
     """Notes the attempt. Of several sessions that start at the same time one gets True."""
     with contextlib.suppress(FileNotFoundError):
-        if time.time() - tried.stat().st_mtime < _DAY_SECONDS:
+        if 0 <= _age_days(tried) < 1:
             return False
         tried.unlink()
     try:

@@ -39,9 +39,10 @@ def cores(spark: "SparkSession") -> int:
     """How many tasks run at once."""
     if not is_remote(spark):
         return spark.sparkContext.defaultParallelism
-    most = spark.range(_NUMBERS).selectExpr("max(spark_partition_id()) AS most").first()
+    places = spark.range(_NUMBERS).selectExpr("spark_partition_id() AS place")
+    most = places.selectExpr("max(place) AS place").first()
     assert most is not None, "an aggregate has a row"
-    return int(most.most) + 1
+    return int(most.place) + 1
 
 
 def address_towards(master: str) -> str | None:

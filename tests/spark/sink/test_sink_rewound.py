@@ -103,11 +103,11 @@ def test_a_batch_without_rows_keeps_its_key(rewound: Rewound) -> None:
 
 
 def test_a_checkpoint_that_lost_its_offsets(rewound: Rewound) -> None:
-    """The query keeps its id and counts its batches from the beginning. A file that is cut off is named by Spark."""
+    """The query keeps its id and counts its batches from the beginning. One that is cut off ends the query."""
     rewound.run("b")
     last = rewound.checkpoint / "offsets" / "1"
     last.write_bytes(last.read_bytes()[:-1])
-    with pytest.raises(PySparkException, match=r"offsets/1"):
+    with pytest.raises(PySparkException, match="JSONDecodeError"):
         rewound.run("c")
     assert rewound.written() == ["a", "b"]
     for lost in ("offsets", "commits"):
