@@ -152,7 +152,7 @@ def aggregate(spark: Any, source: Any) -> float:
     """Messages and bytes of each partition."""
     begin = time.monotonic()
     frame = frame_of(spark, source).selectExpr("partition", "length(value) AS bytes")
-    assert len(frame.groupBy("partition").sum("bytes").collect()) == PARTITIONS
+    assert 0 < len(frame.groupBy("partition").sum("bytes").collect()) <= PARTITIONS
     return time.monotonic() - begin
 
 

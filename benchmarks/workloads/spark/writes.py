@@ -26,9 +26,11 @@ def measure_spark_writes(run: Run) -> None:
         run.skip("quiver spark-writes", "no Java")
         return
     import quiver_spark
+    from quiver_spark.runtime.class_archive import await_archives
 
     count = run.scale.count(FULL_ROWS)
     spark = quiver_spark.session("spark-writes", master=MASTER)
+    await_archives()
     try:
         with Broker(run.scratch / "spark-writes") as broker:
             rows = _rows(spark, run.scratch / "spark-writes-rows", count)
