@@ -67,7 +67,8 @@ def _fields(spark: "SparkSession", topic: str, schema: "StructType | str", addre
     frame = spark.read.format("quiver").options(bootstrap=address, topic=topic, valueSchema=given).load()
     typed_values(frame.schema, frame.columns)
     kind = frame.schema["value"].dataType
-    assert isinstance(kind, StructType), "the option asks for one"
+    if not isinstance(kind, StructType):
+        raise InvalidRequest(problem=f"{schema!r} is no schema: give a StructType, DDL, infer, or None to remove it")
     if any(ord(letter) < _SPACE for letter in ddl(kind)):
         raise InvalidRequest(problem="the schema has a field with a control character in its name; leave it out")
     return kind.jsonValue()

@@ -19,7 +19,7 @@ _LEVELS = 8
 _GATHER_BYTES = 4 * MIB
 _GATHER_ROWS = 65_536
 _HELD_BYTES = 32 * MIB
-"""Of all groups together."""
+"""Of the rows among which groups are gathered."""
 _SLICE_ROWS = 500
 _MOST_ROWS = 200_000
 """Rows are divided once there are this many for each group, at most that many in all."""
@@ -47,12 +47,15 @@ class RowGroup(NamedTuple):
 
 def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[RowGroup]:
     """The rows in groups large enough for a frame; the order within each partition and priority is kept."""
-    gathered, rest, fewest = GatheredGroups(), iter(batches), 1
+    gathered, rest, fewest, size = GatheredGroups(), iter(batches), 1, 0
     while (batch := _joined_until(rest, columns, fewest)) is not None:
         groups, bytes_each = _split(batch), batch.nbytes / batch.num_rows
         for group in groups:
             yield from gathered.add(group, bytes_each)
-        fewest = min(len(groups) * _SLICE_ROWS, _MOST_ROWS)
+        fewest, size = min(len(groups) * _SLICE_ROWS, _MOST_ROWS), size + batch.nbytes
+        if size >= _HELD_BYTES:  # a few rows of a group keep all rows in memory that they came with
+            yield from gathered.rest()
+            size = 0
     yield from gathered.rest()
 
 
@@ -65,15 +68,13 @@ class GatheredGroups:
         self._bytes: dict[RowPlace, float] = {}
 
     def add(self, group: RowGroup, bytes_each: float) -> Iterator[RowGroup]:
-        """What is large enough now, or has to go because all together is too large."""
+        """The rows of its place if there are enough now."""
         rows, place = group
         self._held.setdefault(place, []).append(rows)
         self._rows[place] = self._rows.get(place, 0) + rows.num_rows
         self._bytes[place] = self._bytes.get(place, 0.0) + rows.num_rows * bytes_each
         if self._rows[place] >= _GATHER_ROWS or self._bytes[place] >= _GATHER_BYTES:
             yield self._take(place)
-        while sum(self._bytes.values()) >= _HELD_BYTES:
-            yield self._take(max(self._bytes, key=self._bytes.__getitem__))
 
     def rest(self) -> Iterator[RowGroup]:
         for place in list(self._held):
