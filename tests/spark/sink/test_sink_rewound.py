@@ -70,7 +70,7 @@ def rewound(spark: SparkSession, spark_broker: BrokerProcess, tmp_path: Path) ->
     return query
 
 
-def test_a_batch_with_more_rows_is_refused_and_one_with_the_same_is_taken(rewound: Rewound) -> None:
+def test_a_checkpoint_that_was_put_back_moved_cut_off_and_emptied(rewound: Rewound) -> None:
     rewound.run("b")
     rewound.put_back()
     rewound.move()
@@ -80,6 +80,15 @@ def test_a_batch_with_more_rows_is_refused_and_one_with_the_same_is_taken(rewoun
     with pytest.raises(PySparkException, match=NOT_THE_SAME):
         rewound.run("c")
     assert rewound.written() == ["a", "b"]
+    cut = rewound.checkpoint / "offsets" / "0"
+    cut.write_bytes(cut.read_bytes()[:-1])
+    with pytest.raises(PySparkException, match="JSONDecodeError"):
+        rewound.run()
+    for lost in ("offsets", "commits"):
+        shutil.rmtree(rewound.checkpoint / lost)
+    with pytest.raises(PySparkException, match=NOT_THE_SAME.replace("1", "0")):
+        rewound.run()
+    assert rewound.written() == ["a", "b"], "the query keeps its id and counts its batches from the beginning"
 
 
 def test_as_many_rows_up_to_other_offsets_are_not_the_same(rewound: Rewound, spark_broker: BrokerProcess) -> None:
@@ -100,21 +109,6 @@ def test_a_batch_without_rows_keeps_its_key(rewound: Rewound) -> None:
     with pytest.raises(PySparkException, match=NOT_THE_SAME):
         rewound.run("d")
     assert rewound.written() == ["a", "c"]
-
-
-def test_a_checkpoint_that_lost_its_offsets(rewound: Rewound) -> None:
-    """The query keeps its id and counts its batches from the beginning. One that is cut off ends the query."""
-    rewound.run("b")
-    last = rewound.checkpoint / "offsets" / "1"
-    last.write_bytes(last.read_bytes()[:-1])
-    with pytest.raises(PySparkException, match="JSONDecodeError"):
-        rewound.run("c")
-    assert rewound.written() == ["a", "b"]
-    for lost in ("offsets", "commits"):
-        shutil.rmtree(rewound.checkpoint / lost)
-    with pytest.raises(PySparkException, match=NOT_THE_SAME.replace("1", "0")):
-        rewound.run("c")
-    assert rewound.written() == ["a", "b"]
 
 
 def test_a_broker_whose_clock_is_wrong(
