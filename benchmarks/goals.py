@@ -282,13 +282,20 @@ def _spark_orders(results: Results) -> Iterable[Verdict]:
     def figure(detail: str, metric: str) -> Figure | None:
         return _figure(_first(results, "spark-orders", detail), metric)
 
-    ours, parquet = figure("full scan through the broker", "rate"), figure("full scan of Parquet", "rate")
-    ratio = ours and ours.over(parquet)
-    yield at_least("spark: full scan of JSON orders through the broker against Parquet", 0.6, "times", ratio)
+    parquet = figure("full scan of Parquet", "rate")
+    for where, target in (("of segment files", 0.8), ("through the broker", 0.6)):
+        ours = figure(f"full scan {where}", "rate")
+        ratio = ours and ours.over(parquet)
+        yield at_least(f"spark: full scan of JSON orders {where} against Parquet", target, "times", ratio)
+    typed, plain = figure("typed aggregation", "rate"), figure("aggregation by from_json", "rate")
+    ratio = typed and typed.over(plain)
+    yield at_least("spark: typed aggregation of JSON orders against from_json", 1.5, "times", ratio)
     found = figure("look-up of a key through the broker", "seconds")
     yield at_most("spark: look-up of a key among 1.5 M orders", 0.5, "s", found)
     first = figure("first count through the broker", "first_result_s")
     yield at_most("spark: first result of a new session", 12, "s", first)
+    start = figure("first count through the broker", "start_s")
+    yield at_most("spark: start of a session, with an archive of classes", 5, "s", start)
 
 
 def _spark_kafka(results: Results) -> Iterable[Verdict]:
@@ -304,6 +311,12 @@ def _spark_writes(results: Results) -> Iterable[Verdict]:
     for detail in ("values", "keys and values"):
         rate = _figure(_first(results, "spark-writes", detail), "rate")
         yield at_least(f"Spark: a DataFrame of {detail} into a topic, exactly once", 6e5, "rows/s", rate)
+    one, several = (
+        _figure(_first(results, "spark-writes", f"rows with topics, {where}"), "rate")
+        for where in ("into one topic", "each into its topic")
+    )
+    ratio = several and several.over(one)
+    yield at_least("Spark: rows into eight topics by a column against one topic", 0.9, "times", ratio)
 
 
 def _spark_archive(results: Results) -> Iterable[Verdict]:
