@@ -164,6 +164,8 @@ class Session:
             self._fail_produce(wanted, error)
         elif wanted is not None:
             self._response(wanted, Produced(*appended.result()))
+            if not self.in_flight:
+                self._outbox.flush()  # the client waits for this response: it leaves before readers are served
         self._on_done()
 
     def _fail_produce(self, wanted: int | None, error: BaseException) -> None:
@@ -225,6 +227,8 @@ class Session:
             self.fail(correlation, error)
             return _code_of(error)
         self._response(correlation, response, slices)
+        if self.in_flight == 1:  # this one
+            self._outbox.flush()
         return ""
 
     def _hand_over(self, correlation: int, leases: list[Lease]) -> None:
