@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.machine.noise import NOISY_CORES
 from benchmarks.measurement import Measurement, Metrics
-from benchmarks.reports.report import NOISE, NOISY_CORES
+from benchmarks.reports.report import NOISE
 from benchmarks.reports.tables import number, table
 from benchmarks.result import Result, read_result
 
