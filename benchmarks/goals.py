@@ -134,6 +134,13 @@ def _operation(results: Results) -> Iterable[Verdict]:
     startup = _first(results, "startup", "5 GB, 1000 partitions, clean stop")
     yield at_least("HTTP single publishes, 32 connections, fsync", 12_000, "msg/s", _figure(http, "rate"))
     yield at_most("HTTP publish p99, 32 connections, fsync", 8, "ms", _figure(http, "ack_p99_ms"))
+    for durability in ("fsync", "interval"):
+        request = _figure(_first(results, "http", "32 connections", durability), "broker_us_per_request")
+        yield at_most(f"HTTP single publish, {durability}: broker's processor time", 90, "us", request)
+        for partitions in (1, 1_000):
+            frame = _first(results, "small-frames", f"frames of 50 messages, {partitions} partitions", durability)
+            what = f"frame of 50 messages, {partitions:,} partitions, {durability}: broker's processor time"
+            yield at_most(what, 100, "us", _figure(frame, "broker_us_per_frame"))
     memory = _figure(_first(results, "memory", "5 GB written and read"), "growth_mb")
     yield at_most("growth of resident memory while 5 GB pass", 100, "MB", memory)
     yield at_most("start-up with 5 GB and 1,000 partitions", 2, "s", _figure(startup, "ready_s"))
