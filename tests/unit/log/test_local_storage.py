@@ -173,7 +173,7 @@ class TestWriteAheadLogOfOthers:
         log = await (storage := await start()).open_log("a", LogOptions())
         for offset in range(3):
             await log.append([frame_at(offset)])
-        [file] = (tmp_path / "data" / "wal").glob("*.wal")
+        [file] = (tmp_path / "data" / "wal" / "0").glob("*.wal")
         content = file.read_bytes()
         second = LocalStorage(tmp_path / "data")
         with pytest.raises(DataDirectoryInUse):
@@ -233,7 +233,7 @@ class TestFailedSync:
             syncs = 0
 
             def fdatasync(self, fd: int) -> None:
-                if Path(f"/proc/self/fd/{fd}").readlink().parent.name == "wal":
+                if Path(f"/proc/self/fd/{fd}").readlink().suffix == ".wal":
                     self.syncs += 1
                     if self.syncs % 3 == 0:
                         raise OSError(5, "bad disk")
