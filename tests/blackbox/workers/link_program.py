@@ -12,6 +12,7 @@ from quiver.app.workers.environment import WITHOUT_THREADS
 
 os.environ |= WITHOUT_THREADS
 
+import msgspec
 import uvloop
 
 from quiver.app.config import Config, load_config
@@ -107,4 +108,5 @@ def run(config: Config, seat: WorkerSeat, parent: Parent) -> int:
 
 if __name__ == "__main__":
     config = load_config({"data_dir": sys.argv[1], "http_port": 0, "native_port": 0}, environment={}).config
-    sys.exit(supervise(config, workers=3, on_ready=lambda _: None, run=run))
+    config = msgspec.structs.replace(config, workers=3)
+    sys.exit(supervise(config, on_ready=lambda _: None, run=run))

@@ -42,6 +42,6 @@ def on_ready(addresses: Addresses) -> None:
 
 if __name__ == "__main__":
     flags = {"data_dir": sys.argv[1], "http_port": 0, "native_port": 0, "auto_create": True}
-    config = load_config(flags, environment={}).config
+    config = msgspec.structs.replace(load_config(flags, environment={}).config, workers=int(sys.argv[2]))
     start_direct_logging()
-    sys.exit(supervise(config, workers=int(sys.argv[2]), on_ready=on_ready, run=run))
+    sys.exit(supervise(config, on_ready=on_ready, run=run))

@@ -29,12 +29,13 @@ _KILL_AFTER_SECONDS = 1.0
 def supervise(
     config: Config,
     *,
-    workers: int,
     on_ready: Callable[[Addresses], None],
     run: RunWorker = run_worker,
     limit: DeathLimit = DeathLimit(),  # noqa: B008 - a value
 ) -> int:
-    """Runs a broker until SIGTERM or SIGINT, and returns its exit status. `on_ready` is called once all are ready.
+    """Runs a broker of `config.workers` until SIGTERM or SIGINT, and returns its exit status.
+
+    `on_ready` is called once all workers are ready.
 
     Workers are forked from this process, so its caller has imported the program and started no thread (see
     `environment.py`). Raises DataDirectoryInUse and InvalidSetting as a single process does.
@@ -42,14 +43,14 @@ def supervise(
     assert threading.active_count() == 1, "a worker would lack the threads of the process that it is forked from"
     files, clock = Files(), SystemClock()
     node = _Node(config, files, clock, on_ready)
-    seat = _open(config, workers, DataDirectory(config.data_dir, files, clock))
+    seat = _open(config, DataDirectory(config.data_dir, files, clock))
     node.addresses = Addresses(advertised_host(config), seat.http.getsockname()[1], seat.native[0].getsockname()[1])
     warn_if_exposed(config, node.addresses)
     gc.collect()
     gc.freeze()  # so that collections of workers do not copy the pages that all of them share
     supervisor = Supervisor(
         OsProcesses(),
-        workers,
+        config.workers,
         lambda worker, parent: run(config, seat._replace(worker=worker), parent),
         on_change=node.on_change,
         stop_seconds=config.shutdown_timeout_ms / 1000 + _KILL_AFTER_SECONDS,
@@ -61,7 +62,7 @@ def supervise(
         files.remove(config.data_dir / STATE_FILE)
 
 
-def _open(config: Config, workers: int, directory: DataDirectory) -> WorkerSeat:
+def _open(config: Config, directory: DataDirectory) -> WorkerSeat:
     try:
         lock_fd = directory.lock()
         directory.redo_all()
@@ -75,7 +76,8 @@ def _open(config: Config, workers: int, directory: DataDirectory) -> WorkerSeat:
     except OSError as error:
         problem = f"cannot listen on port {config.http_port}: {error.strerror or error}"
         raise InvalidSetting(setting="http_port", problem=problem) from error
-    return WorkerSeat(0, workers, lock_fd, native, http, tuple(SocketInbox() for _ in range(workers)))
+    inboxes = tuple(SocketInbox() for _ in range(config.workers))
+    return WorkerSeat(0, config.workers, lock_fd, native, http, inboxes)
 
 
 class _Node:
