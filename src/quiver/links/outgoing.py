@@ -61,6 +61,8 @@ class OutgoingLink:
         self._stream: PacketStream | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        self._not_before = 0.0
+        """The time of the loop at which it may connect again."""
         self._calls: dict[int, _Call] = {}
         self._unsent: list[tuple[bytes, Sequence[Buffer]]] = []
         self._unsent_bytes = 0
@@ -145,12 +147,13 @@ class OutgoingLink:
     async def _connect_until_done(self) -> None:
         try:
             while True:
-                if self._backoff.failures:
-                    await asyncio.sleep(self._backoff.next_seconds())
+                pause = self._not_before - asyncio.get_running_loop().time()
+                if pause > 0:
+                    await asyncio.sleep(pause)
                 try:
                     sock = await self._dial(self.target)
                 except OSError as error:
-                    self._backoff.next_seconds()
+                    self._pause()
                     self._fail_all(f"cannot be reached ({error.strerror or error})")
                 else:
                     break
@@ -171,8 +174,11 @@ class OutgoingLink:
     def _on_broken(self, reason: str) -> None:
         logger.info("the link to worker %d broke: it %s", self.target, reason)
         self._stream = None
-        self._backoff.next_seconds()
+        self._pause()
         self._fail_all(reason)
+
+    def _pause(self) -> None:
+        self._not_before = asyncio.get_running_loop().time() + self._backoff.next_seconds()
 
     def _fail_all(self, problem: str) -> None:
         self._unsent, self._unsent_bytes = [], 0
