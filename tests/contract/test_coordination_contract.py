@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from quiver.coordination.local import LocalCoordination
-from quiver.coordination.memory import MemoryCoordination
 from quiver.coordination.port import ABSENT, ChangeBatch, Coordination, Delete, Expected, Operation, Put
 from quiver.model.errors import InvalidRequest
 from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
+from quiver.testing.memory_coordination import MemoryCoordination
 
 KINDS = ["memory", "local"]
 LONG_MS = 3_600_000

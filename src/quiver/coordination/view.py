@@ -10,8 +10,10 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from itertools import count
 
+import msgspec
+
 from quiver.coordination.port import ABSENT, Change, ChangeBatch, Coordination, Expected, Operation
-from quiver.model.errors import ShuttingDown
+from quiver.model.errors import CorruptData, ShuttingDown
 from quiver.telemetry.supervised_task import SupervisedTask
 
 Follower = Callable[[Change], None]
@@ -37,9 +39,14 @@ class View:
         self._followers.append((prefix, apply))
 
     async def open(self) -> None:
-        """Returns when everything that there is now is known."""
+        """Returns when everything that there is now is known. CorruptData: a value is not understood."""
         async with aclosing(self._coordination.watch("")) as watch:
-            self._take(await anext(watch))
+            first = await anext(watch)
+        try:
+            self._take(first)
+        except (msgspec.MsgspecError, ValueError) as error:
+            problem = f"a value cannot be read ({error}); a newer version of Quiver may have written it"
+            raise CorruptData(where="coordination", problem=problem, next_offset=first.revision) from error
         self.task.start()
 
     async def close(self) -> None:

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from quiver.coordination.counter import Counter
-from quiver.coordination.memory import MemoryCoordination
 from quiver.coordination.port import Change, ChangeBatch, Delete, Put
 from quiver.coordination.view import View
 from quiver.model.errors import ShuttingDown
+from quiver.testing.memory_coordination import MemoryCoordination
 
 
 class Process:
