@@ -45,6 +45,9 @@ class Partitions:
         """By number, in the order of numbers. Empty for a topic of which nothing is owned."""
         self._counts: dict[TopicId, int] = {}
         """How many partitions each topic has, in all processes."""
+        self._added: dict[TopicId, dict[int, Partition]] = {}
+        """Opened for a growth that is not recorded yet: found by number, so that they are there as soon as it is, and
+        in no list."""
         self._withdrawn: dict[TopicId, deque[Partition]] = {}
         """The partitions of deleted topics, until their files are removed."""
         self.start_epoch = StartEpoch(0)
@@ -53,17 +56,20 @@ class Partitions:
         """Called with each frame that has sampled messages; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:
-        """Opens the partitions of a topic that are not open yet."""
-        have = self._by_topic.get(topic.id, {})
+        """Opens the partitions of a topic that are not open yet: the catalogue has them."""
+        await self.open_added(topic)
+        self._note(topic, {**self._by_topic.get(topic.id, {}), **self._added.pop(topic.id, {})})
+
+    async def open_added(self, topic: Topic) -> None:
+        """Opens the partitions of a topic that are not open yet. Followed by `open_topic` or `close_added`."""
+        have = self._by_topic.get(topic.id, {}).keys() | self._added.get(topic.id, {}).keys()
         missing = [number for number in self._owned_numbers(topic) if number not in have]
         opened = await bounded_gather(self._open, ((topic, number) for number in missing))
-        self._note(topic, {**have, **dict(zip(missing, opened, strict=True))})
+        self._added.setdefault(topic.id, {}).update(zip(missing, opened, strict=True))
 
-    async def close_added(self, topic: Topic) -> None:
-        """Closes the partitions that were opened for more than the topic has."""
-        have, count = self._by_topic.get(topic.id, {}), topic.config.partitions
-        self._note(topic, {number: found for number, found in have.items() if number < count})
-        await bounded_gather(_close, [found for number, found in have.items() if number >= count])
+    async def close_added(self, topic_id: TopicId) -> None:
+        """The catalogue could not record them."""
+        await bounded_gather(_close, list(self._added.pop(topic_id, {}).values()))
 
     async def open_topics(self, topics: list[Topic]) -> None:
         """Opens every topic, at start-up."""
@@ -94,6 +100,8 @@ class Partitions:
             raise TopicNotFound(f"there is no topic with id {topic_id}, or no longer; fetch metadata again")
         found = partitions.get(partition)
         if found is None:
+            found = self._added.get(TopicId(topic_id), {}).get(partition)
+        if found is None:
             raise PartitionNotFound(topic=topic_id, count=self._counts[TopicId(topic_id)], partition=partition)
         return found
 
@@ -119,6 +127,7 @@ class Partitions:
         """Makes the partitions of a deleted topic unavailable."""
         self._withdrawn[topic_id] = deque(self._by_topic.pop(topic_id, {}).values())
         self._counts.pop(topic_id, None)
+        self._added.pop(topic_id, None)
 
     async def end(self, topic_id: TopicId) -> None:
         """Refuses further work on a topic that was withdrawn, and waits for what runs."""
