@@ -17,7 +17,7 @@ from quiver.model.queue import Ordering, Pause
 from quiver.system.clock import Clock
 from quiver.system.key_locks import KeyLocks
 
-_IDS_BLOCK = 100
+_IDS_BLOCK = 1000
 
 
 class Groups:
