@@ -102,14 +102,19 @@ def check_one_owner_at_a_time(histories: Sequence[MemberHistory], stopped: set[s
                 assert second.generation > first.generation, f"{second} has the generation of {first}"
 
 
+def _uncut(shard: Path) -> list[Path]:
+    files = segments(shard)
+    assert int(files[0].stem) == 0, "the journal was cut"
+    return files
+
+
 class GroupJournal:
     """Everything the broker wrote down about its one group."""
 
     def __init__(self, data_dir: Path) -> None:
         self.events: list[Event] = []
-        files = segments(data_dir / "logs" / "internal" / "streams")
-        assert int(files[0].stem) == 0, "the journal was cut"
-        for file in files:
+        shards = sorted((data_dir / "logs" / "internal" / "streams").iterdir())
+        for file in (file for shard in shards for file in _uncut(shard)):
             data = file.read_bytes()
             for position, _ in split_frames(data):
                 self.events += [_EVENT.decode(record) for record in open_frame(data, position).values()]
