@@ -103,8 +103,9 @@ def check_one_owner_at_a_time(histories: Sequence[MemberHistory], stopped: set[s
 
 
 def _uncut(shard: Path) -> list[Path]:
+    """The segments of a shard; one that no group was in has none."""
     files = segments(shard)
-    assert int(files[0].stem) == 0, "the journal was cut"
+    assert not files or int(files[0].stem) == 0, "the journal was cut"
     return files
 
 
@@ -118,6 +119,7 @@ class GroupJournal:
             data = file.read_bytes()
             for position, _ in split_frames(data):
                 self.events += [_EVENT.decode(record) for record in open_frame(data, position).values()]
+        assert self.events, "the journals of stream groups are empty"
 
     def check_owners(self) -> int:
         """No partition has two owners, no generation comes twice; returns the last generation."""
