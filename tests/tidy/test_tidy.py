@@ -137,6 +137,18 @@ def test_the_outside_world_comes_in_through_system() -> None:
     assert not bad, _found(bad)
 
 
+def test_the_broker_does_not_import_pandas() -> None:
+    """Arrow imports it, a second of work on the loop, to recognise its types."""
+    bad = [
+        f"{path}:{line}: {call}: go through quiver.records.arrow_arrays"
+        for path in SOURCES
+        if package_of(path) not in ("", "records")
+        for call, line in calls_in(path)
+        if call in ("pyarrow.array", "pyarrow.scalar") or call.endswith(".to_numpy")
+    ]
+    assert not bad, _found(bad)
+
+
 def test_what_runs_on_a_loop_waits_and_counts_with_it() -> None:
     """A pause, a thread or a number that the loop does not know escapes the simulator, or makes two runs differ."""
     bad = []

@@ -28,10 +28,10 @@ from quiver.model.settings import duration
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
 from quiver.system.memory_budget import DEFAULT_BYTES
+from quiver.telemetry.redaction import MASKED
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
-MASKED = "********"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
