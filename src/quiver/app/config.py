@@ -62,6 +62,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_requests: bool = False
     log_level: str = "info"
     log_format: str = "text"
+    workers: int = 1
+    """Not a setting yet: requests are not passed to the workers that own what they are about."""
     topic_defaults: TopicConfig = TopicConfig()
     """The defaults for settings of new topics."""
 

@@ -1,5 +1,6 @@
 """How single configuration values are read; each parser takes text or a TOML value and raises ValueError."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,18 @@ def whole(low: int, high: int) -> Parse:
 
 
 port: Parse = whole(0, 65_535)
+_MOST_WORKERS = 64
+
+
+def worker_count(value: Any) -> int:
+    """A number, or `auto`: as many as this process may use cores."""
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    try:
+        count: int = whole(1, _MOST_WORKERS)(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor auto") from None
+    return count
 
 
 def size_bytes(low: int, high: int) -> Parse:

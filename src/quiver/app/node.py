@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from quiver.app.config import Config
+from quiver.app.workers.seat import WorkerSeat
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.model.errors import InvalidSetting
 from quiver.storage.compactor import process_compactor
@@ -31,13 +32,13 @@ class RunningBroker:
             await self.storage.close()
 
 
-async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
+async def start_broker(config: Config, *, in_memory: bool = False, seat: WorkerSeat | None = None) -> RunningBroker:
     """Opens the data directory and starts a broker on it; one in memory touches no directory.
 
     Raises DataDirectoryInUse if another process uses the directory, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
-    storage: Storage = MemoryStorage() if in_memory else await _open_directory(config)
+    storage: Storage = MemoryStorage() if in_memory else await _open_directory(config, seat)
     broker = Broker(
         storage,
         limits=config.limits,
@@ -56,10 +57,13 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
     return RunningBroker(storage, broker)
 
 
-async def _open_directory(config: Config) -> LocalStorage:
+async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStorage:
+    settings = LocalSettings(config.max_open_files or None, config.min_free_bytes, config.sync_threads)
+    if seat is not None:
+        settings = settings._replace(worker=seat.worker, workers=seat.workers, lock_fd=seat.lock_fd)
     storage = LocalStorage(
         config.data_dir,
-        LocalSettings(config.max_open_files or None, config.min_free_bytes, config.sync_threads),
+        settings,
         LocalSystem(new_compactor=process_compactor),
     )
     try:

@@ -323,6 +323,13 @@ class ShuttingDown(QuiverError):
     sentence = "the broker is shutting down; try again in a moment or on another broker"
 
 
+class WorkerUnavailable(QuiverError):
+    """Another worker of the broker was asked, and it is not known whether it did what it was asked for."""
+
+    code, status, retryable = "worker_unavailable", 503, True
+    sentence = "worker {worker} of the broker {problem}; try again"
+
+
 class DataDirectoryInUse(QuiverError):
     code, status = "data_directory_in_use", 409
     sentence = "{path} is held by process {pid}; stop that process or choose another --data-dir"

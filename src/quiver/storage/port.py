@@ -266,7 +266,7 @@ class Log(Protocol):
 
 
 class Storage(Protocol):
-    """An engine. Log ids are relative paths of plain words, such as `topics/17/0` and `internal/metadata`."""
+    """An engine. Log ids are relative paths of plain words, such as `topics/17/0` and `internal/coordination`."""
 
     @property
     def sync_times(self) -> SyncTimes | None:

@@ -10,7 +10,7 @@ from quiver.cli.lazy_group import command_app
 from quiver.cli.options.config import with_config
 
 if TYPE_CHECKING:
-    from quiver.app.serve import Addresses
+    from quiver.app.addresses import Addresses
 
 
 @with_config

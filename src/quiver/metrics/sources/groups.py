@@ -36,7 +36,7 @@ class GroupNumbers:
 
     async def collect(self, collection: Collection) -> None:
         """Nothing while groups cannot be read."""
-        if self._groups.problem is not None or self._streams.problem is not None:
+        if self._streams.problem is not None:
             return
         groups = list(self._groups.groups().values())
         names: dict[int, str] = {group.id: group.name for group in groups}
