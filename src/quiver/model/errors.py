@@ -318,6 +318,13 @@ class Overloaded(QuiverError):
     sentence = "the broker has too much in flight ({problem}); slow down and try again"
 
 
+class StorageUnavailable(Overloaded):
+    """The database of the engine `postgres` is away for now."""
+
+    code, status, retryable = "storage_unavailable", 503, True
+    sentence = "the database cannot be used now ({problem}); the broker keeps trying: try again in a moment"
+
+
 class ShuttingDown(QuiverError):
     code, status, retryable = "shutting_down", 503, True
     sentence = "the broker is shutting down; try again in a moment or on another broker"
@@ -326,6 +333,19 @@ class ShuttingDown(QuiverError):
 class DataDirectoryInUse(QuiverError):
     code, status = "data_directory_in_use", 409
     sentence = "{path} is held by process {pid}; stop that process or choose another --data-dir"
+
+
+class StorageInUse(QuiverError):
+    code, status = "storage_in_use", 409
+    sentence = "{storage} is held by another broker; stop that one, or choose another ?schema="
+
+
+class SchemaTooNew(QuiverError):
+    code, status = "schema_too_new", 409
+    sentence = (
+        "the tables of schema {schema} have version {version}, and this Quiver knows versions up to {newest}; "
+        "use a newer Quiver"
+    )
 
 
 class ConnectionLost(QuiverError):
