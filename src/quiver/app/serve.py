@@ -186,6 +186,7 @@ class Server:
             "native": addresses.native,
             "started_at_ms": self._clock.now_ms(),
         }
+        self._files.make_directory(self._config.data_dir)
         self._files.write_file(self._state_path, msgspec.json.encode(state) + b"\n", sync=False)
 
 
