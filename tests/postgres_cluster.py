@@ -43,11 +43,15 @@ class PostgresCluster:
     def address(self) -> str:
         return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
 
+    def give(self, directory: Path) -> None:
+        """Makes a directory usable for the server."""
+        if self._user is not None:
+            shutil.chown(directory, self._user)
+            _make_reachable(directory)
+
     def create(self) -> "PostgresCluster":
         self.directory.mkdir(parents=True, exist_ok=True)
-        if self._user is not None:
-            shutil.chown(self.directory, self._user)
-            _make_reachable(self.directory)
+        self.give(self.directory)
         command = ["initdb", "-D", str(self._data), "-A", "trust", "-U", USER, "-E", "UTF8", "--no-locale", "-N"]
         subprocess.run(self._command(*command), check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as_user())
         return self

@@ -37,7 +37,9 @@ class PostgresSettings(NamedTuple):
     cache_bytes: int = 64 * MIB
     """Of the ends of all logs together."""
     start_seconds: float = 30.0
-    """How long a start waits for a database that cannot be reached, and for another broker to let go."""
+    """How long a start waits for a database that cannot be reached."""
+    hold_seconds: float = 5.0
+    """How long it waits for another broker to let go: the database may not have noticed its end yet."""
 
 
 class PostgresStorage:
@@ -103,7 +105,7 @@ class PostgresStorage:
                     raise InvalidSetting(setting="storage", problem=problem) from error
                 logger.warning("waiting for the database: %s", described(error))
                 await asyncio.sleep(0.5)
-        await self._hold(self._holder, deadline)
+        await self._hold(self._holder, asyncio.get_running_loop().time() + self._settings.hold_seconds)
         self._is_open = True
 
     async def _connect_holder(self) -> asyncpg.Connection:
