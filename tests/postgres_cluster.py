@@ -82,7 +82,8 @@ class PostgresCluster:
     def sql(self, statement: str) -> str:
         """The first column of the result, a line per row."""
         command = ["psql", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-d", "postgres", "-Atqc", statement]
-        result = subprocess.run(self._command(*command), check=True, capture_output=True, text=True)
+        result = subprocess.run(self._command(*command), check=False, capture_output=True, text=True)
+        assert not result.returncode, result.stderr
         return result.stdout.strip()
 
     def _end(self, number: signal.Signals) -> None:
