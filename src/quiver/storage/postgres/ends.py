@@ -119,7 +119,7 @@ class LogEnds:
             return
         if offset < state.start_offset:
             raise out_of_range(state.log_id, offset, state.start_offset, state.end_offset)
-        await self._resources.flusher.sync(state)
+        self._resources.flusher.forget(state)
         last = await database.fetch_row("frame_before", state.id, offset, state.start_offset)
         if last is not None and last["next_offset"] > offset:
             raise InvalidRequest(problem=f"offset {offset} is inside a frame")

@@ -47,6 +47,11 @@ class Flusher:
             self._bytes -= sum(map(len, state.unsynced))
             state.unsynced = []
 
+    def give_up(self, log: int) -> None:
+        """The log is closed: nobody can store its frames again."""
+        if (state := self._states.get(log)) is not None:
+            self.forget(state)
+
     def _on_timer(self) -> None:
         self._timer = None
         if self._states and self._database.problem is None:

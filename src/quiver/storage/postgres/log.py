@@ -243,6 +243,7 @@ class PostgresLog:
     # both ends
 
     async def truncate(self, offset: int) -> None:
+        await self.sync()
         async with self._turn:
             await self._prepare_change()
             memory = self._memory
@@ -334,15 +335,16 @@ class PostgresLog:
     async def close(self) -> None:
         """Gives back the offsets that were reserved, so that the next start goes on without a gap."""
         await self._compaction.stop()
+        if self.state.failure is None:
+            await self.sync()  # without the turn: frames that the database has lost are appended again
         async with self._turn:
             if self.is_closed:
                 return
             self.is_closed = True
             self._tail.clear()
-            if self.state.failure is None:
-                await self._resources.flusher.sync(self.state)
-                if self.state.reserved_offset != self.end_offset and self.state.reserved_offset:
-                    await self._ends.reserve(self.end_offset)
+            reserved = self.state.reserved_offset
+            if self.state.failure is None and reserved not in (0, self.end_offset):
+                await self._ends.reserve(self.end_offset)
 
     async def discard(self) -> None:
         """Closes it without waiting for the disk: its rows are about to be deleted."""

@@ -189,6 +189,8 @@ class PostgresStorage:
         for each in list(self._logs.values()):
             if each.state.id == log and not each.is_closed:
                 await each.restore_lost()
+                return
+        self.resources.flusher.give_up(log)
 
     async def close(self) -> None:
         self._is_open = False
