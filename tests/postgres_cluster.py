@@ -1,5 +1,6 @@
 """A real PostgreSQL for tests: a cluster of its own in a temporary directory, on a free port."""
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -68,7 +69,8 @@ class PostgresCluster:
         while subprocess.run(ready, check=False).returncode:
             assert self._process.poll() is None, (self.directory / "log").read_text()
             assert time.monotonic() < deadline, "PostgreSQL does not start"
-            time.sleep(0.05)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(0.05)
         return self
 
     def stop(self) -> None:

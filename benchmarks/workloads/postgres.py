@@ -68,7 +68,7 @@ async def _append_rounds(address: str, rounds: int, watch: Watch) -> None:
     from quiver.records.header import stamp, unpack_header
     from quiver.records.single import NO_IDENTITY, single_frame
     from quiver.storage.port import LogOptions
-    from quiver.storage.postgres.address import parse_address
+    from quiver.storage.postgres.database.address import parse_address
     from quiver.storage.postgres.log import PostgresLog
     from quiver.storage.postgres.storage import PostgresStorage
 

@@ -9,7 +9,7 @@ from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions, Storage
-from quiver.storage.postgres.address import parse_address
+from quiver.storage.postgres.database.address import parse_address
 from quiver.storage.postgres.storage import PostgresStorage
 
 KINDS = [

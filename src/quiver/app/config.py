@@ -28,7 +28,7 @@ from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.settings import duration
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
-from quiver.storage.postgres.address import masked_address
+from quiver.storage.postgres.database.address import masked_address
 from quiver.system.memory_budget import DEFAULT_BYTES
 
 LOG_LEVELS = ("debug", "info", "warning", "error")

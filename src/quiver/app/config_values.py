@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver.model.numbers import parse_size_bytes
-from quiver.storage.postgres.address import parse_address
+from quiver.storage.postgres.database.address import parse_address
 
 Parse = Callable[[Any], Any]
 

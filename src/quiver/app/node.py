@@ -12,7 +12,7 @@ from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
-from quiver.storage.postgres.address import parse_address
+from quiver.storage.postgres.database.address import parse_address
 
 _log = logging.getLogger(__name__)
 

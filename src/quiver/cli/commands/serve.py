@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quiver.app.config import Config, LoadedConfig
 from quiver.cli.lazy_group import command_app
 from quiver.cli.options.config import with_config
-from quiver.storage.postgres.address import masked_address
+from quiver.storage.postgres.database.address import masked_address
 
 if TYPE_CHECKING:
     from quiver.app.serve import Addresses

@@ -10,7 +10,7 @@ from quiver.app.config import load_config
 from quiver.cli.formats.output import Output, OutputOption, show_rows
 from quiver.cli.lazy_group import group_app
 from quiver.model.errors import InvalidSetting, QuiverError
-from quiver.storage.postgres.address import PostgresAddress, parse_address
+from quiver.storage.postgres.database.address import PostgresAddress, parse_address
 
 if TYPE_CHECKING:
     import asyncpg
@@ -26,7 +26,7 @@ ConfigOption = Annotated[str | None, typer.Option("--config", metavar="FILE", he
 @app.command()
 def status(storage: StorageOption = None, config: ConfigOption = None, output: OutputOption = Output.TABLE) -> None:
     """Show the version of the tables. The exit status is 3 when they are not up to date."""
-    from quiver.storage.postgres.migrations import schema_status
+    from quiver.storage.postgres.database.migrations import schema_status
 
     found = _run(storage, config, schema_status)
     state = "up to date" if found.version == found.newest else "newer than this Quiver" if not found.pending else ""
@@ -44,7 +44,7 @@ def status(storage: StorageOption = None, config: ConfigOption = None, output: O
 @app.command()
 def migrate(storage: StorageOption = None, config: ConfigOption = None, output: OutputOption = Output.TABLE) -> None:
     """Create or update the tables. It may be repeated, also after it was interrupted."""
-    from quiver.storage.postgres.migrations import migrate as run_migrations
+    from quiver.storage.postgres.database.migrations import migrate as run_migrations
 
     ran = _run(storage, config, run_migrations)
     show_rows([{"version": each.version, "name": each.name} for each in ran], output)
@@ -58,8 +58,8 @@ def _run(storage: str | None, config: str | None, work: "Callable[[asyncpg.Conne
 
 
 async def _connected(address: PostgresAddress, work: "Callable[[asyncpg.Connection, str], Awaitable[Any]]") -> Any:
-    from quiver.storage.postgres.connections import ConnectionPool, PoolSettings
-    from quiver.storage.postgres.errors import Failure, described
+    from quiver.storage.postgres.database.connections import ConnectionPool, PoolSettings
+    from quiver.storage.postgres.database.errors import Failure, described
 
     try:
         connection = await ConnectionPool(address, PoolSettings()).connect()

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 
 from quiver.model.errors import QuiverError
-from quiver.storage.postgres.database import Database
+from quiver.storage.postgres.database.database import Database
 
 logger = logging.getLogger(__name__)
 

@@ -20,10 +20,10 @@ from quiver.model.errors import Closed, Overloaded, StaleEpoch
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.port import Compacted, Compaction, Dirt
-from quiver.storage.postgres.frame_cache import CachedTail
+from quiver.storage.postgres.appending.frame_cache import CachedTail
+from quiver.storage.postgres.appending.state import LogState, SegmentTotals
+from quiver.storage.postgres.database.statements import sql
 from quiver.storage.postgres.resources import PostgresResources
-from quiver.storage.postgres.state import LogState, SegmentTotals
-from quiver.storage.postgres.statements import sql
 
 _ATTEMPTS = 5
 

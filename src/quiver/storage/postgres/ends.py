@@ -12,11 +12,11 @@ from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_
 from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_view import out_of_range
 from quiver.model.errors import InvalidRequest, StaleEpoch, StorageUnavailable
+from quiver.storage.postgres.appending.recovery import END
+from quiver.storage.postgres.appending.state import LogState, SegmentTotals, encoded_epochs
+from quiver.storage.postgres.database.statements import sql
 from quiver.storage.postgres.reader import PostgresReader
-from quiver.storage.postgres.recovery import END
 from quiver.storage.postgres.resources import PostgresResources
-from quiver.storage.postgres.state import LogState, SegmentTotals, encoded_epochs
-from quiver.storage.postgres.statements import sql
 
 
 class LogEnds:

@@ -12,15 +12,15 @@ from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
-from quiver.storage.postgres.appends import PendingAppend
+from quiver.storage.postgres.appending.appends import PendingAppend
+from quiver.storage.postgres.appending.frame_cache import CachedTail
+from quiver.storage.postgres.appending.memory_tail import MemoryTail
+from quiver.storage.postgres.appending.state import LogState, PlannedAppend
 from quiver.storage.postgres.compaction import PostgresCompaction
 from quiver.storage.postgres.ends import LogEnds
-from quiver.storage.postgres.frame_cache import CachedTail
-from quiver.storage.postgres.memory_tail import MemoryTail
 from quiver.storage.postgres.reader import PostgresReader
 from quiver.storage.postgres.resources import PostgresResources
 from quiver.storage.postgres.snapshots import PostgresSnapshots
-from quiver.storage.postgres.state import LogState, PlannedAppend
 
 RESERVED_AHEAD = 1 << 20
 OnEnd = Callable[[Exception | None], None]

@@ -2,9 +2,9 @@
 
 from quiver.log.segment.index import NO_MESSAGES, PRIORITIES
 from quiver.storage.memory.slice import MemorySlice
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.frame_cache import CachedTail
-from quiver.storage.postgres.state import LogState
+from quiver.storage.postgres.appending.frame_cache import CachedTail
+from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.database.database import Database
 
 _MOST_ROWS = 4096
 _LEAST_FRAME_BYTES = 256

@@ -2,12 +2,12 @@
 
 from typing import NamedTuple
 
-from quiver.storage.postgres.appends import AppendBundler
+from quiver.storage.postgres.appending.appends import AppendBundler
+from quiver.storage.postgres.appending.flushing import Flusher
+from quiver.storage.postgres.appending.frame_cache import FrameCache
+from quiver.storage.postgres.appending.recovery import Recovery
 from quiver.storage.postgres.cleaner import Cleaner
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.flushing import Flusher
-from quiver.storage.postgres.frame_cache import FrameCache
-from quiver.storage.postgres.recovery import Recovery
+from quiver.storage.postgres.database.database import Database
 from quiver.system.randomness import Randomness
 from quiver.system.threads import Threads
 

@@ -4,9 +4,9 @@ from quiver.log.snapshots import SNAPSHOTS_KEPT
 from quiver.model.errors import StaleEpoch
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Snapshot
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.state import LogState
-from quiver.storage.postgres.statements import sql
+from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.database.statements import sql
 
 
 class PostgresSnapshots:

@@ -12,19 +12,19 @@ from quiver.model.limits import MIB
 from quiver.model.names import StartEpoch
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
-from quiver.storage.postgres.address import PostgresAddress
-from quiver.storage.postgres.appends import AppendBundler
+from quiver.storage.postgres.appending.appends import AppendBundler
+from quiver.storage.postgres.appending.flushing import Flusher
+from quiver.storage.postgres.appending.frame_cache import FrameCache
+from quiver.storage.postgres.appending.recovery import Recovery
+from quiver.storage.postgres.appending.state import LogState
 from quiver.storage.postgres.cleaner import Cleaner
-from quiver.storage.postgres.connections import PoolSettings
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.errors import Failure, described, is_passing
-from quiver.storage.postgres.flushing import Flusher
-from quiver.storage.postgres.frame_cache import FrameCache
+from quiver.storage.postgres.database.address import PostgresAddress
+from quiver.storage.postgres.database.connections import PoolSettings
+from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.database.errors import Failure, described, is_passing
+from quiver.storage.postgres.database.migrations import check_version, migrate, schema_status
 from quiver.storage.postgres.log import PostgresLog
-from quiver.storage.postgres.migrations import check_version, migrate, schema_status
-from quiver.storage.postgres.recovery import Recovery
 from quiver.storage.postgres.resources import PostgresResources
-from quiver.storage.postgres.state import LogState
 from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.system.threads import ThreadPool

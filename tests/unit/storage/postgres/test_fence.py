@@ -8,7 +8,7 @@ import pytest
 from postgres_cluster import PostgresCluster
 from quiver.model.errors import PartitionOffline, StaleEpoch
 from quiver.storage.port import LogOptions
-from quiver.storage.postgres.address import parse_address
+from quiver.storage.postgres.database.address import parse_address
 from quiver.storage.postgres.log import PostgresLog
 from quiver.storage.postgres.storage import PostgresStorage
 from unit.log.frames import frame_at

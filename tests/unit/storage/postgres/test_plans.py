@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from quiver.storage.postgres.address import parse_address
-from quiver.storage.postgres.migrations import migrate
-from quiver.storage.postgres.statements import sql
+from quiver.storage.postgres.database.address import parse_address
+from quiver.storage.postgres.database.migrations import migrate
+from quiver.storage.postgres.database.statements import sql
 
 LOGS, FRAMES = 3000, 20
 FILL = f"""

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import PartitionOffline, StaleEpoch
 from quiver.records.header import HEADER_BYTES
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.state import LogState, PlannedAppend, SegmentTotals
+from quiver.storage.postgres.appending.state import LogState, PlannedAppend, SegmentTotals
+from quiver.storage.postgres.database.database import Database
 
 logger = logging.getLogger(__name__)
 

@@ -9,11 +9,11 @@ from time import perf_counter
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.errors import PartitionOffline, QuiverError, ShuttingDown, StorageUnavailable
 from quiver.model.limits import KIB, MIB
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.errors import Failure, described, is_passing, unavailable
-from quiver.storage.postgres.recovery import Recovery
-from quiver.storage.postgres.state import LogState, PlannedAppend, encoded_epochs
-from quiver.storage.postgres.statements import sql
+from quiver.storage.postgres.appending.recovery import Recovery
+from quiver.storage.postgres.appending.state import LogState, PlannedAppend, encoded_epochs
+from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.database.errors import Failure, described, is_passing, unavailable
+from quiver.storage.postgres.database.statements import sql
 from quiver.telemetry.histogram import LATENCY_SECONDS
 
 OnStored = Callable[[PlannedAppend | None, Exception | None], None]

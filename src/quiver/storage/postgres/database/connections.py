@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from quiver.storage.postgres.address import PostgresAddress
+from quiver.storage.postgres.database.address import PostgresAddress
 
 _STATEMENTS_PREPARED = 256
 

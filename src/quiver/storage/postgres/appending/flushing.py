@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
-from quiver.storage.postgres.database import Database
-from quiver.storage.postgres.state import LogState
+from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.database.database import Database
 
 logger = logging.getLogger(__name__)
 

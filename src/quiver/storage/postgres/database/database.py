@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 
 from quiver.model.errors import QuiverError
-from quiver.storage.postgres.address import PostgresAddress
-from quiver.storage.postgres.connections import ConnectionPool, PoolSettings
-from quiver.storage.postgres.errors import Failure, described, is_passing, unavailable
-from quiver.storage.postgres.statements import sql
+from quiver.storage.postgres.database.address import PostgresAddress
+from quiver.storage.postgres.database.connections import ConnectionPool, PoolSettings
+from quiver.storage.postgres.database.errors import Failure, described, is_passing, unavailable
+from quiver.storage.postgres.database.statements import sql
 from quiver.system.backoff import Backoff
 
 logger = logging.getLogger(__name__)
