@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import pytest
 
 from postgres_cluster import PostgresCluster
@@ -47,23 +48,33 @@ async def test_an_owner_that_was_replaced_stores_nothing(storage: PostgresStorag
     assert await bases(log) == [0]
 
 
+class ConnectionThatBreaks:
+    """Breaks at its first statement, before it runs or after it."""
+
+    def __init__(self, connection: asyncpg.Connection, *, runs_statement: bool) -> None:
+        self._connection = connection
+        self._runs_statement = runs_statement
+
+    async def fetch(self, query: str, *values: object) -> list[object]:
+        if self._runs_statement:
+            await self._connection.fetch(query, *values)
+        raise ConnectionResetError("cut")
+
+    def is_closed(self) -> bool:
+        return False
+
+    def terminate(self) -> None:
+        self._connection.terminate()
+
+
 @pytest.mark.parametrize("was_stored", [True, False])
 async def test_an_append_without_a_response_is_stored_once(storage: PostgresStorage, was_stored: bool) -> None:
     """The connection breaks after the statement was sent: once after it was committed, once before."""
     log = await storage.open_log("a", FSYNC)
     await log.append([frame_at(0)])
-    database = storage.resources.database
-    connection = await database.pool.take()
-    fetch = connection.fetch
-
-    async def broken(query: str, *values: object) -> object:
-        connection.fetch = fetch
-        if was_stored:
-            await fetch(query, *values)
-        raise ConnectionResetError("cut")
-
-    connection.fetch = broken
-    database.pool.give_back(connection)
+    pool = storage.resources.database.pool
+    broken = ConnectionThatBreaks(await pool.take(), runs_statement=was_stored)
+    pool.give_back(broken)  # type: ignore[arg-type]
     await log.append([frame_at(1)])
     assert log.outage is None
     await log.append([frame_at(2)])

@@ -4,7 +4,6 @@ import asyncio
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
-from time import perf_counter
 
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.errors import PartitionOffline, QuiverError, ShuttingDown, StorageUnavailable
@@ -93,7 +92,7 @@ class AppendBundler:
             self._refuse(bundle, self._database.failed(error))
             return
         is_usable = False
-        began = perf_counter()
+        began = asyncio.get_running_loop().time()
         is_synced = any(pending.append.sync for pending in bundle)
         for pending in bundle:
             pending.append.sync = is_synced
@@ -105,7 +104,7 @@ class AppendBundler:
             return
         finally:
             self._database.pool.give_back(connection, is_usable=is_usable)
-        self._note_time(perf_counter() - began)
+        self._note_time(asyncio.get_running_loop().time() - began)
         stored = {row[0] for row in rows}
         missed = []
         for pending in bundle:
