@@ -14,7 +14,8 @@ from benchmarks.workloads.observe.metrics import TOPICS, fill_topics
 
 TABS = 10
 FULL_SECONDS = 20.0
-PAGES = ("topics", "topics/topic-00000", "topics/topic-00000/messages", "groups", "dead-letters", "schedules", "")
+PAGES = ("topics/topic-00000", "topics/topic-00000/messages", "groups", "dead-letters", "schedules", "", "topics")
+"""The last one is where the browser begins: a page is never changed to itself."""
 _PAINTED = "() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 _CHANGE = """async (place) => {
   const drawn = () => document.querySelector("main .content")?.childElementCount;
@@ -46,7 +47,7 @@ def _pages(run: Run, broker: Broker, browser: Any) -> None:
     with run.measuring("quiver", "console", detail=f"{TOPICS} topics", server_pids=[broker.pid]) as metrics:
         context = browser.new_context(viewport={"width": 1440, "height": 900})
         page = context.new_page()
-        page.goto(f"http://{HOST}:{broker.http_port}/console#/topics")
+        page.goto(f"http://{HOST}:{broker.http_port}/console#/{PAGES[-1]}")
         page.wait_for_selector("main tbody tr")
         metrics["first_paint_ms"] = page.evaluate(_PAINTED)
         took = [page.evaluate(_CHANGE, place) / 1e3 for _ in range(3) for place in PAGES]

@@ -137,11 +137,21 @@ class SegmentAppender:
         self, segment: Segment, frames: Sequence[StampedFrame], *, is_synced_next: bool = False
     ) -> list[Run]:
         runs: list[Run] = [(segment, frames)]
+        self._hold(segment)
         try:
             segment.write(frames, is_synced_next=is_synced_next)
         except OSError as error:
             self._undo(runs, error)
+        finally:
+            self._files.open_files.unpin(segment.file)
         return runs
+
+    def _hold(self, segment: Segment) -> None:
+        """Opens a file before anything is written: to undo a write that fails needs no descriptor then."""
+        try:
+            self._files.open_files.pin(segment.file)
+        except OSError as error:
+            self._undo([], error)
 
     def make_durable(self, runs: list[Run]) -> None:
         """The second step. Only the last segment has unsynced bytes: `write` syncs one before it begins the next."""
@@ -217,6 +227,9 @@ class SegmentAppender:
         if segment is not None and not self._is_old(segment, plan):
             room, is_empty = segment_bytes - segment.size, not segment.size
         runs: list[Run] = []
+        active = segment
+        if active is not None:
+            self._hold(active)
         try:
             for number, run in enumerate(split_runs(frames, room, segment_bytes, is_empty=is_empty)):
                 if number:
@@ -231,6 +244,9 @@ class SegmentAppender:
         except PartitionOffline:
             self.abandon(runs)
             raise
+        finally:
+            if active is not None:
+                self._files.open_files.unpin(active.file)
         return runs
 
     def _new_segments(self, runs: list[Run]) -> list[Segment]:

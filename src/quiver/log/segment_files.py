@@ -82,21 +82,20 @@ class SegmentFiles:
         nothing.
 
         One at a time, because the kernel reports a failure only once: whoever syncs next must know of it. A file that
-        was let go meanwhile needs no sync: it was synced before, or removed.
+        is closed needs no sync, and no descriptor: it was synced before, or is removed.
         """
         with self._sync_turn:
             self.check_writable()
+            fd = self.open_files.pin_if_open(segment.file)
+            if fd is None:
+                return
             try:
-                fd = self.open_files.pin(segment.file)
-                try:
-                    segment.file.dirty = False
-                    self.open_files.sync_times.fdatasync(self.files, fd)
-                finally:
-                    self.open_files.unpin(segment.file)
+                segment.file.dirty = False
+                self.open_files.sync_times.fdatasync(self.files, fd)
             except OSError as error:
-                if segment.file.doomed and isinstance(error, FileNotFoundError):
-                    return
                 self.fail(f"a sync failed ({error.strerror}); what was written before it may be lost")
+            finally:
+                self.open_files.unpin(segment.file)
             self.check_writable()
 
     def _sync_quietly(self) -> None:

@@ -114,6 +114,8 @@ class Publish:
             config = topic.config
             if partition_count and partition_count != config.partitions:
                 raise StalePartitionCount(topic=topic.name, count=config.partitions)
+            if not 0 <= partition < config.partitions:  # one of a growth is open before it is recorded
+                raise PartitionNotFound(topic=topic.name, count=config.partitions, partition=partition)
             found = self._partitions.get(topic_id, partition)
             header = check_frame(frame, found.limits, needs_keys=config.is_compacted)
             producer_id, attributes = header.producer_id, header.attributes

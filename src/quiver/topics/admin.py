@@ -111,13 +111,10 @@ class TopicAdmin:
 
     async def purge(self, name: str) -> None:
         """Removes all messages; new ones get the following offsets."""
-        self._check_running()
-        topic = self._catalogue.topic(name)
-        await bounded_gather(Partition.purge, self._partitions.of(topic.id))
-        for subscriber in self._subscribers:
-            await subscriber.topic_purged(topic)
+        await self._run(self._purge(name))
 
     async def _create(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        await self._delete_unopened()
         free_id = max(self._unowned, default=0) + 1
         topic = await self._catalogue.create(name, settings, free_id=free_id)
         try:
@@ -131,20 +128,30 @@ class TopicAdmin:
 
     async def _alter(self, name: str, settings: Mapping[str, Any]) -> tuple[Topic, Topic]:
         """Returns the topic before and after."""
+        await self._delete_unopened()
         before = self._catalogue.topic(name)
-        # New partitions are open before anybody can ask for them.
-        await self._partitions.open_topic(self._catalogue.altered(name, settings))
+        # New partitions are open before the catalogue has them, and nobody may write to them before it does.
+        await self._partitions.open_added(self._catalogue.altered(name, settings))
         try:
             topic = await self._catalogue.alter(name, settings)
         except BaseException:
-            await self._partitions.close_added(before)
+            await self._partitions.close_added(before.id)
             raise
+        self._partitions.keep_added(topic.id)
         await self._partitions.reconfigure(topic)
         await self._tell_changed(topic)
         return before, topic
 
     async def _delete(self, name: str) -> "asyncio.Task[None]":
+        await self._delete_unopened()
         return self._removals.begin(await self._catalogue.delete(name))
+
+    async def _purge(self, name: str) -> None:
+        """The catalogue is not changed, so a full disk does not refuse it: it gives room."""
+        topic = self._catalogue.topic(name)
+        await bounded_gather(Partition.purge, self._partitions.of(topic.id))
+        for subscriber in self._subscribers:
+            await subscriber.topic_purged(topic)
 
     async def _take_back(self, topic: Topic) -> None:
         """The partitions of a new topic could not be opened: it must not exist without them."""
@@ -155,7 +162,7 @@ class TopicAdmin:
             logger.warning("topic %s could not be opened, and will be deleted: %s", topic.name, error)
 
     async def _delete_unopened(self) -> None:
-        """Before every change: otherwise the name of such a topic would be neither free nor in use."""
+        """Before every change of the catalogue: otherwise its name would be neither free nor in use."""
         while self._unopened:
             await self._catalogue.take_back(self._unopened[0])
             self._removals.begin(self._unopened.pop(0))
@@ -172,7 +179,6 @@ class TopicAdmin:
         async with self._change:
             try:
                 self._check_running()
-                await self._delete_unopened()
                 return await change
             finally:
                 change.close()

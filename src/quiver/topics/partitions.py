@@ -35,6 +35,9 @@ class Partitions:
         self._clock = clock
         self._limits = limits
         self._by_topic: dict[TopicId, list[Partition]] = {}
+        self._added: dict[TopicId, list[Partition]] = {}
+        """Opened for a growth that is not recorded yet: found by number, so that they are there as soon as it is, and
+        in no list."""
         self._withdrawn: dict[TopicId, deque[Partition]] = {}
         """The partitions of deleted topics, until their files are removed."""
         self.start_epoch = StartEpoch(0)
@@ -43,17 +46,22 @@ class Partitions:
         """Called with each frame that has sampled messages; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:
-        """Opens the partitions of a topic that are not open yet."""
-        have = self._by_topic.get(topic.id, [])
-        missing = ((topic, number) for number in range(len(have), topic.config.partitions))
-        opened = await bounded_gather(self._open, missing)
-        self._by_topic[topic.id] = [*have, *opened]
+        """Opens the partitions of a new topic."""
+        await self.open_added(topic)
+        self.keep_added(topic.id)
 
-    async def close_added(self, topic: Topic) -> None:
-        """Closes the partitions that were opened for more than the topic has."""
-        have = self._by_topic.get(topic.id, [])
-        self._by_topic[topic.id], added = have[: topic.config.partitions], have[topic.config.partitions :]
-        await bounded_gather(_close, added)
+    async def open_added(self, topic: Topic) -> None:
+        """Opens the partitions of a topic that are not open yet. Followed by `keep_added` or `close_added`."""
+        missing = ((topic, number) for number in range(len(self.of(topic.id)), topic.config.partitions))
+        self._added[topic.id] = await bounded_gather(self._open, missing)
+
+    def keep_added(self, topic_id: TopicId) -> None:
+        """The catalogue has them."""
+        self._by_topic[topic_id] = [*self.of(topic_id), *self._added.pop(topic_id)]
+
+    async def close_added(self, topic_id: TopicId) -> None:
+        """The catalogue could not record them."""
+        await bounded_gather(_close, self._added.pop(topic_id))
 
     async def open_topics(self, topics: list[Topic]) -> None:
         """Opens every topic, at start-up."""
@@ -74,6 +82,8 @@ class Partitions:
         partitions = self._by_topic.get(TopicId(topic_id))
         if partitions is None:
             raise TopicNotFound(f"there is no topic with id {topic_id}, or no longer; fetch metadata again")
+        if partition >= len(partitions) and topic_id in self._added:
+            partitions = [*partitions, *self._added[TopicId(topic_id)]]
         if not 0 <= partition < len(partitions):
             raise PartitionNotFound(topic=topic_id, count=len(partitions), partition=partition)
         return partitions[partition]

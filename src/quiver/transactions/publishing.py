@@ -3,6 +3,7 @@
 import asyncio
 
 from quiver.messages.publish import Publish, Published, chosen_partition
+from quiver.model.errors import PartitionNotFound
 from quiver.model.message import NewMessage
 from quiver.partition.pending import check_times
 from quiver.records.build import build_frame
@@ -33,7 +34,8 @@ class TransactionPublishing:
     def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
         """Adds a partition before its first frame."""
         topic = self._catalogue.topic(topic_name)
-        self._partitions.get(topic.id, partition)
+        if not 0 <= partition < topic.config.partitions:
+            raise PartitionNotFound(topic=topic_name, count=topic.config.partitions, partition=partition)
         self._coordinator.join(producer_id, epoch).participants[Participant(topic.id, partition)] = None
 
     async def publish(

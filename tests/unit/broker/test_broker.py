@@ -1,7 +1,8 @@
 """The use cases on the memory engine: what gateways may rely on."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from quiver.messages.browse import BrowseRequest
 from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.messages.publish import Published
 from quiver.model.errors import (
+    DiskFull,
     InvalidFrame,
     InvalidRequest,
     OffsetOutOfRange,
@@ -25,6 +27,7 @@ from quiver.model.errors import (
 from quiver.model.message import NewMessage
 from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.priority import Priority
+from quiver.model.topic import Topic
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
@@ -98,6 +101,31 @@ async def test_errors_of_one_part_leave_the_others_alone(broker: Broker) -> None
     assert await values_of(good) == [b"a"]
     assert isinstance(no_partition.error, PartitionNotFound)
     assert isinstance(too_far.error, OffsetOutOfRange)
+
+
+async def test_nobody_writes_to_a_new_partition_before_it_is_recorded(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await broker.create_topic("orders", {"partitions": 1})
+    is_recording, may_end = asyncio.Event(), asyncio.Event()
+
+    async def refuse_later(name: str, settings: Mapping[str, Any]) -> Topic:
+        is_recording.set()
+        await may_end.wait()
+        raise DiskFull(problem="no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(broker._catalogue, "alter", refuse_later)
+        growing = asyncio.ensure_future(broker.add_partitions("orders", 2))
+        await is_recording.wait()
+        with pytest.raises(PartitionNotFound):
+            broker.produce(topic.id, 1, frame(b"a"))
+        assert [found.partition for found in (await broker.describe("orders")).partitions] == [0]
+        may_end.set()
+        with pytest.raises(DiskFull):
+            await growing
+    await broker.add_partitions("orders", 2)
+    assert (await broker.produce(topic.id, 1, frame(b"b"))).base_offset == 0
 
 
 async def test_a_repeat_gets_the_original_offset_also_in_the_same_batch(broker: Broker) -> None:

@@ -26,23 +26,34 @@ ALL = Search(DeadLetterFilter())
 
 
 class CopyingFiles(Files):
-    """Keeps a copy of the data directory as it is before each operation that changes it, while `copies` is set."""
+    """Keeps a copy of the data directory as it is before each operation that changes it, while it is told to.
+
+    Threads of the broker change it too: none of their operations is under way while a copy is made.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._lock = RLock()
-        self.copies: Path | None = None
+        self._copies: Path | None = None
         self.count = 0
 
+    def keep_copies(self, copies: Path | None) -> None:
+        with self._lock:
+            self._copies = copies
+
+    def copy_to(self, path: Path) -> None:
+        with self._lock:
+            shutil.copytree(self._root, path)
+
     def _copy(self) -> None:
-        if self.copies is not None:
-            shutil.copytree(self._root, self.copies / str(self.count))
+        if self._copies is not None:
+            self.copy_to(self._copies / str(self.count))
             self.count += 1
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         with self._lock:
             self._copy()
-            if self.copies is not None and sum(map(len, buffers)) > 1:
+            if self._copies is not None and sum(map(len, buffers)) > 1:
                 super().pwritev(fd, [b"".join(buffers)[: sum(map(len, buffers)) // 2]], position)
                 self._copy()
             return super().pwritev(fd, buffers, position)
@@ -55,6 +66,14 @@ class CopyingFiles(Files):
         with self._lock:
             super().truncate(fd, size)
             self._copy()
+
+    def make_directory(self, path: Path) -> None:
+        with self._lock:
+            super().make_directory(path)
+
+    def write_file(self, path: Path, data: bytes, *, sync: bool = True) -> None:
+        with self._lock:
+            super().write_file(path, data, sync=sync)
 
     def rename(self, source: Path, target: Path) -> None:
         with self._lock:
@@ -137,21 +156,24 @@ async def test_a_message_dies_once_wherever_the_broker_is_killed(tmp_path: Path)
     files = CopyingFiles(root)
     async with Running(root, files) as running:
         await begin(running)
-        files.copies = tmp_path / "copies"
+        files.keep_copies(tmp_path / "copies")
         assert await running.settle_all(REJECT) == VALUES
         assert sorted(await running.dead_letters()) == VALUES
-        files.copies = None
-    assert files.count >= 10
+        files.keep_copies(None)
+    count = files.count
+    assert count >= 10
     outcomes = set()
-    for number in range(files.count):
-        async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:
+    for number in range(count):
+        copied = tmp_path / "copies" / str(number)
+        files = CopyingFiles(copied)
+        async with Running(copied, files, clock=Later()) as running:
             dead_letters = await running.dead_letters()
             delivered = await running.settle_all(ACK)
             assert sorted([*dead_letters, *delivered]) == VALUES, f"killed at operation {number}"
             assert await running.dead_letters() == dead_letters
             outcomes.add(len(dead_letters))
-            again = tmp_path / "again" / str(number)  # as it is now, but for files that are about to be renamed
-            shutil.copytree(tmp_path / "copies" / str(number), again, ignore=shutil.ignore_patterns("*.tmp"))
+            again = tmp_path / "again" / str(number)
+            files.copy_to(again)
         async with Running(again, clock=Later()) as running:
             assert await running.settle_all(ACK) == [], f"killed at operation {number}, and once more"
             assert await running.dead_letters() == dead_letters
@@ -165,10 +187,10 @@ async def test_a_letter_is_sent_back_once_wherever_the_broker_is_killed(tmp_path
         await begin(running)
         await running.settle_all(REJECT)
         await running.dead_letters()
-        files.copies = tmp_path / "copies"
+        files.keep_copies(tmp_path / "copies")
         assert (await running.broker.dead_letters.redrive("work", ALL)).dead_letter_count == len(VALUES)
         assert await running.dead_letters() == []
-        files.copies = None
+        files.keep_copies(None)
     assert files.count > 5
     for number in range(files.count):
         async with Running(tmp_path / "copies" / str(number), clock=Later()) as running:

@@ -3,12 +3,15 @@
 import asyncio
 import errno
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from quiver.log.recovery.reservation import MIN_STEP
+from quiver.log.recovery.reservation import MIN_STEP, Reservation
+from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline, QuiverError
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.settings import LocalSettings, LocalSystem
@@ -21,6 +24,20 @@ from quiver.testing.files import FailingFiles
 from unit.log.frames import frame_at, frame_bytes
 
 INTERVAL = LogOptions(durability="interval")
+
+
+class NoDescriptors(Files):
+    """Opens nothing while they `are_gone`."""
+
+    def __init__(self, error: int = errno.EMFILE) -> None:
+        self.are_gone = False
+        self.only_for = ""
+        self._error = error
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        if self.are_gone and path.name.endswith(self.only_for):
+            raise OSError(self._error, os.strerror(self._error))
+        return super().open(path, create=create)
 
 
 @pytest.fixture
@@ -338,14 +355,6 @@ class TestFullDisk:
         found.release()
 
     async def test_too_many_open_files_pass(self, start: Callable) -> None:
-        class NoDescriptors(Files):
-            are_gone = False
-
-            def open(self, path: Path, *, create: bool = False) -> int:
-                if self.are_gone:
-                    raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-                return super().open(path, create=create)
-
         files = NoDescriptors()
         storage = await start(files)
         log = await storage.open_log("a", LogOptions())
@@ -354,6 +363,49 @@ class TestFullDisk:
             await log.append([frame_at(0)])
         files.are_gone = False
         await log.append([frame_at(0)])
+
+    @pytest.mark.parametrize("error", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+    @pytest.mark.parametrize("durability", ["fsync", "interval"])
+    async def test_a_log_whose_file_was_closed_waits_for_a_descriptor(
+        self, start: Callable, durability: str, error: int
+    ) -> None:
+        files = NoDescriptors(error)
+        storage = await start(files, max_open_files=1)
+        log, other = [await storage.open_log(name, LogOptions(durability=durability)) for name in ("a", "b")]
+        for each in (log, other):
+            await each.append([frame_at(0)])
+        files.are_gone = True
+        await log.sync()
+        for body in (b"x", bytes(100_000), bytes(100_000_000)):  # into the segment, and into the next one
+            with pytest.raises(DiskFull):
+                await log.append([frame_at(1, body=body)])
+        with pytest.raises(DiskFull):
+            await log.roll()
+        await log.sync()
+        assert log.failure is None
+        files.are_gone = False
+        await log.append([frame_at(1)])
+        kill(storage)
+        assert (await (await start()).open_log("a", LogOptions())).failure is None
+
+    @pytest.mark.parametrize("file", [".log", "reserved"])
+    async def test_recovery_without_descriptors_is_tried_again(
+        self, start: Callable, tmp_path: Path, file: str
+    ) -> None:
+        storage = await start()
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(0)])
+        kill(storage)
+        with (tmp_path / "data/logs/a" / f"{0:020d}.log").open("ab") as segment:
+            segment.write(b"torn")
+        files = NoDescriptors()
+        storage = await start(files)
+        files.are_gone, files.only_for = True, file
+        with pytest.raises(DiskFull):
+            await storage.open_log("a", LogOptions())
+        files.are_gone = False
+        log = await storage.open_log("a", LogOptions())
+        await log.append([frame_at(log.end_offset)])
 
 
 class TestReservedOffsets:
@@ -372,6 +424,39 @@ class TestReservedOffsets:
         piece = await log.read(first, max_bytes=1)
         assert piece is not None
         piece.release()
+
+    async def test_a_reservation_under_way_does_not_outlive_a_cut(
+        self, start: Callable, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Such a reservation saves the old end, which recovery would take for frames that are lost."""
+        is_hiding, may_reserve, has_reserved = threading.Event(), threading.Event(), threading.Event()
+        hide, renew = SegmentLog._hide_from, Reservation.renew
+
+        def renew_later(self: Reservation, *args: Any) -> None:
+            may_reserve.wait()
+            renew(self, *args)
+            has_reserved.set()
+
+        def hide_later(self: SegmentLog, *args: Any) -> None:
+            is_hiding.set()
+            has_reserved.wait(10)
+            hide(self, *args)
+
+        storage = await start()
+        log = await storage.open_log("a", INTERVAL)
+        await log.append([frame_at(0)])
+        monkeypatch.setattr(Reservation, "renew", renew_later)
+        monkeypatch.setattr(SegmentLog, "_hide_from", hide_later)
+        await log.append([frame_at(log.end_offset + MIN_STEP // 2 + 1)])
+        cutting = asyncio.ensure_future(log.truncate(1))
+        for _ in range(20):
+            if not is_hiding.is_set():
+                await asyncio.sleep(0.005)
+        may_reserve.set()
+        await cutting
+        kill(storage)
+        log = await (await start()).open_log("a", INTERVAL)
+        assert (log.end_offset, log.damage) == (1, [])
 
     async def test_a_closed_log_goes_on_where_it_was(self, start: Callable) -> None:
         for durability in ("interval", "memory", "fsync"):

@@ -214,6 +214,34 @@ async def test_a_stop_finishes_the_change_that_runs_and_refuses_others(bench: Be
             await change
 
 
+async def test_a_purge_is_a_change_like_others(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await bench.admin.create("t", {"partitions": 1})
+    await bench.partitions.get(topic.id, 0).append_message(NewMessage(value=b"x"))
+    is_purging, may_purge = asyncio.Event(), asyncio.Event()
+    roll = MemoryLog.roll
+
+    async def roll_later(log: MemoryLog) -> None:
+        is_purging.set()
+        await may_purge.wait()
+        await roll(log)
+
+    monkeypatch.setattr(MemoryLog, "roll", roll_later)
+    purging = asyncio.ensure_future(bench.admin.purge("t"))
+    await is_purging.wait()
+    purging.cancel()  # it goes on, and those that come after it wait
+    deleting = asyncio.ensure_future(bench.admin.delete("t"))
+    creating = asyncio.ensure_future(bench.admin.create("t", {"partitions": 2}))
+    purging_again = asyncio.ensure_future(bench.admin.purge("t"))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert bench.catalogue.topics() == [topic]
+    may_purge.set()
+    await asyncio.gather(deleting, creating, purging_again)
+    told = [each for each in bench.subscriber.told if each[0] != "removed"]  # files are removed in the background
+    assert told == [("changed", "t", 1), ("purged", "t", 1), ("changed", "t", 2), ("purged", "t", 2)]
+    assert bench.subscriber.told.index(("purged", "t", 1)) < bench.subscriber.told.index(("removed", "t", 1))
+
+
 async def test_files_without_a_topic_are_a_problem_and_their_id_is_not_used(bench: Bench) -> None:
     await bench.storage.open_log("topics/7/0", LogOptions())
     again = await Bench(bench.storage).start()

@@ -64,6 +64,14 @@ class OpenFiles:
         self._make_room()
         return file.fd
 
+    def pin_if_open(self, file: OpenFile) -> int | None:
+        """As `pin` for a file that is open. None: it is not, so all that was written to it is synced, or removed."""
+        with self._lock:
+            if file.fd < 0:
+                return None
+            file.pins += 1
+            return file.fd
+
     def unpin(self, file: OpenFile) -> None:
         with self._lock:
             file.pins -= 1

@@ -8,6 +8,7 @@ from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.files.directories import Directories
 from quiver.log.files.open_files import OpenFiles
+from quiver.log.files.write_error import is_lack_of_resources
 from quiver.log.recovery.reservation import Reservation
 from quiver.log.recovery.reserved_file import LogState, ReservedFile
 from quiver.log.recovery.scan import Checkpoint, quarantine, scan_segment
@@ -181,6 +182,9 @@ def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_stat
             log.reservation.save(log.state()._replace(reserved_offset=log.end_offset), sync=True)
         log.files.cut_to_size(segment)
     except OSError as error:
+        if is_lack_of_resources(error):
+            log.files.forget()
+            raise
         log.files.fail(f"recovery could not cut the torn end of {segment.path}: {error}")
         return
     if is_cut:

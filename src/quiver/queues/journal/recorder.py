@@ -1,7 +1,7 @@
 """Writes changes to the journal in the order in which they were made, none before an earlier one."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,8 +21,23 @@ def decode_record(record: bytes) -> list[Event]:
 
 
 class _Change(NamedTuple):
+    number: int
+    """How many were put up to this one."""
     events: Sequence[msgspec.Struct]
     undo: Callable[[], None] | None
+
+
+class _Record(NamedTuple):
+    data: bytes
+    written_to: int
+    """The number of the last change that is written with it."""
+    rest: tuple[_Change, ...] = ()
+    """What of a change with too many events for one record is left to the following ones."""
+
+
+class _Outcome(NamedTuple):
+    written_to: int
+    error: Exception | None
 
 
 class Recorder:
@@ -30,14 +45,20 @@ class Recorder:
 
     When a write fails, changes that can be undone are undone, the last first. The others stay and go with the next
     write: nothing that was made after them reaches the journal before they do. Records say when they were written.
+    More than a record takes is written in several: a failure concerns only what is not in those before it, and a
+    change of which one has a part is not undone: its rest stays.
     """
 
     def __init__(self, journal: Journal, clock: Clock) -> None:
         self._journal = journal
         self._clock = clock
         self._changes: list[_Change] = []
+        self._put = 0
+        """How many changes were put."""
+        self._written_to = 0
+        """The number of the last change that is written. Those before it are written, or were undone."""
         self._writing: asyncio.Task[None] | None = None
-        self._outcome: asyncio.Future[None] | None = None
+        self._outcome: asyncio.Future[_Outcome] | None = None
         self._has_failed = False
 
     @property
@@ -48,7 +69,8 @@ class Recorder:
     def put(self, events: Sequence[msgspec.Struct], undo: Callable[[], None] | None = None) -> None:
         """Queues a change that was made just now. It is written by the next `flush`, whoever calls it."""
         if events:
-            self._changes.append(_Change(events, undo))
+            self._put += 1
+            self._changes.append(_Change(self._put, events, undo))
 
     async def flush(self, *, sync: bool) -> None:
         """Returns when everything that was put so far is written or, with `sync`, on disk; raises when it is not."""
@@ -66,6 +88,7 @@ class Recorder:
         try:
             if self._journal.write_at_once(record):
                 self._has_failed = False
+                self._written_to = changes[-1].number
                 return True
         except Exception:
             self._take_back(changes)
@@ -79,23 +102,28 @@ class Recorder:
             self._outcome = loop.create_future()
         if self._writing is None:
             self._writing = loop.create_task(self._run())
-        await asyncio.shield(self._outcome)
+        put = self._put
+        outcome = await asyncio.shield(self._outcome)
+        if outcome.error is not None and outcome.written_to < put:
+            raise outcome.error
 
     async def _run(self) -> None:
         try:
             while self._outcome is not None:
                 outcome, self._outcome = self._outcome, None
                 changes, self._changes = self._changes, []
+                rest: tuple[_Change, ...] = ()
                 try:
                     for record in _records(changes, self._written_at()):
-                        await self._journal.write(record, sync=False)
+                        await self._journal.write(record.data, sync=False)
+                        self._written_to, rest = record.written_to, record.rest
                 except Exception as error:
-                    self._take_back(changes)
-                    outcome.set_exception(error)
-                    outcome.exception()  # whoever waited may have gone
+                    begun = rest[0].number if rest else self._written_to
+                    self._take_back([*rest, *(change for change in changes if change.number > begun)])
+                    outcome.set_result(_Outcome(self._written_to, error))
                 else:
                     self._has_failed = False
-                    outcome.set_result(None)
+                    outcome.set_result(_Outcome(self._written_to, None))
         finally:
             self._writing = None
 
@@ -110,21 +138,27 @@ class Recorder:
         self._changes = [change for change in changes if change.undo is None] + self._changes
 
 
-def _records(changes: Sequence[_Change], written_at: WrittenAt) -> list[bytes]:
-    """Split so that each fits into the journal; an event is never split."""
-    records: list[bytes] = []
+def _records(changes: Sequence[_Change], written_at: WrittenAt) -> Iterator[_Record]:
+    """As many changes in each as fit; one that does not fit into a record by itself is split between its events."""
     first = _encoder.encode([written_at])
     gathered: list[bytes] = []
-    size = 0
+    size, written_to = 0, changes[0].number - 1 if changes else 0
     for change in changes:
-        for event in change.events:
-            encoded = _encoder.encode([event])
-            if gathered and size + len(encoded) > _RECORD_BYTES:
-                records.append(_list_of([first, *gathered]))
+        encoded = [_encoder.encode([event]) for event in change.events]
+        whole = sum(map(len, encoded))
+        if gathered and size + whole > _RECORD_BYTES:
+            yield _Record(_list_of([first, *gathered]), written_to)
+            gathered, size = [], 0
+        for number, event in enumerate(encoded):
+            if gathered and size + len(event) > _RECORD_BYTES:
+                rest = _Change(change.number, change.events[number:], None)
+                yield _Record(_list_of([first, *gathered]), written_to, (rest,))
                 gathered, size = [], 0
-            gathered.append(encoded)
-            size += len(encoded)
-    return [*records, _list_of([first, *gathered])] if gathered else records
+            gathered.append(event)
+            size += len(event)
+        written_to = change.number
+    if gathered:
+        yield _Record(_list_of([first, *gathered]), written_to)
 
 
 def _list_of(encoded: list[bytes]) -> bytes:

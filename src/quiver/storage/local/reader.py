@@ -1,7 +1,6 @@
 """Reads of a log on local files: on the loop where nothing has to be searched, in a thread otherwise."""
 
 import asyncio
-import errno
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -129,7 +128,7 @@ class LocalReader:
         Whoever is told of damage goes on after it, so a failure that passes must not look like damage.
         """
         view = self._view
-        if is_lack_of_room(error) or error.errno == errno.ENOMEM:
+        if is_lack_of_room(error):
             return Overloaded(problem=f"{(error.strerror or str(error)).lower()} for {view.log_id}")
         following = view.segments[segment_index(view.segments, offset) + 1 :]
         next_offset = following[0].base_offset if following else view.tail.end_offset

@@ -1,6 +1,7 @@
 """One partition with queue groups, a clock in the test's hand, and a journal that can be slow or full."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -76,7 +77,9 @@ class MoodyLog:
         await self._log.save_snapshot(offset, data)
 
     def _check(self) -> None:
-        if self._storage.is_full or self._life != self._storage.life:
+        storage = self._storage
+        storage.writes_left -= 1
+        if storage.is_full or storage.writes_left < 0 or self._life != storage.life:
             raise DiskFull(problem="it is full")
 
 
@@ -87,6 +90,7 @@ class MoodyStorage(MemoryStorage):
         super().__init__()
         self.is_slow = False
         self.is_full = False
+        self.writes_left = sys.maxsize
         self.life = 0
 
     async def open_log(self, log_id: str, options: LogOptions) -> Any:

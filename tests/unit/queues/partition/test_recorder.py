@@ -1,6 +1,7 @@
 """The way of changes into the journal: their order, what they share, and what happens when it takes no more."""
 
 import asyncio
+import sys
 
 import pytest
 
@@ -127,3 +128,43 @@ async def test_much_is_written_in_several_records() -> None:
     records = await book.records()
     assert [event for record in records for event in record] == events
     assert 1 < len(records) < 40
+
+
+async def test_a_failure_concerns_only_what_is_not_in_the_records_before_it() -> None:
+    book = Book()
+    recorder = await book.open()
+    undone: list[int] = []
+
+    async def change(lease: int) -> None:
+        recorder.put([acks(lease)], lambda: undone.append(lease))
+        await recorder.flush(sync=False)
+
+    book.storage.is_slow, book.storage.writes_left = True, 2
+    results = await asyncio.gather(*map(change, range(4)), return_exceptions=True)
+    assert [type(result) for result in results] == [type(None), type(None), DiskFull, DiskFull]
+    assert undone == [3, 2]
+    book.storage.writes_left = sys.maxsize
+    await recorder.flush(sync=True)
+    assert await book.records() == [[acks(0)], [acks(1)]]
+
+
+async def test_a_change_that_is_written_in_part_stays() -> None:
+    book = Book()
+    recorder = await book.open()
+    undone: list[int] = []
+    recorder.put([acks(lease) for lease in range(3)], lambda: undone.append(0))
+    recorder.put([MoveDone(1)], lambda: undone.append(1))
+    recorder.put([MoveDone(2)])
+    book.storage.writes_left = 1
+    with pytest.raises(DiskFull):
+        await recorder.flush(sync=True)
+    assert undone == [1]
+    assert recorder.is_stuck
+    book.storage.writes_left = sys.maxsize
+    await recorder.flush(sync=True)
+    assert [event for record in await book.records() for event in record] == [*map(acks, range(3)), MoveDone(2)]
+
+
+def acks(lease: int) -> Acked:
+    """Two of them are more than a record takes."""
+    return Acked(1, 2**40 + lease, [(n, n + 1) for n in range(100_000)])
