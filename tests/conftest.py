@@ -60,11 +60,11 @@ def descriptors_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
+def postgres() -> Iterator[PostgresCluster]:
     """One PostgreSQL for all tests of a process, without fsync: tests of durability start their own."""
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
-    with running_cluster(tmp_path_factory.mktemp("postgres") / "cluster") as cluster:
+    with running_cluster() as cluster:
         yield cluster
 
 

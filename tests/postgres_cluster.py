@@ -7,6 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,7 +49,6 @@ class PostgresCluster:
         """Makes a directory usable for the server."""
         if self._user is not None:
             shutil.chown(directory, self._user)
-            _make_reachable(directory)
 
     def create(self) -> "PostgresCluster":
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -106,13 +106,24 @@ class PostgresCluster:
 
 
 @contextmanager
-def running_cluster(directory: Path, *, durable: bool = False) -> Iterator[PostgresCluster]:
-    cluster = PostgresCluster(directory, durable=durable).create()
+def open_directory() -> Iterator[Path]:
+    """A temporary directory that other users can reach: pytest closes its own to them, whenever a run begins."""
+    directory = Path(tempfile.mkdtemp(prefix="quiver-postgres-"))
+    directory.chmod(0o755)
     try:
-        yield cluster.start()
+        yield directory
     finally:
-        cluster.kill()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def running_cluster(*, durable: bool = False) -> Iterator[PostgresCluster]:
+    with open_directory() as directory:
+        cluster = PostgresCluster(directory, durable=durable).create()
+        try:
+            yield cluster.start()
+        finally:
+            cluster.kill()
 
 
 def _user() -> str | None:
@@ -124,13 +135,6 @@ def _user() -> str | None:
         except KeyError:
             continue
     return None
-
-
-def _make_reachable(directory: Path) -> None:
-    """The directories above belong to root, and may be closed to others."""
-    for parent in directory.parents:
-        if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o011)
 
 
 def _free_port() -> int:

@@ -6,7 +6,6 @@
 import os
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ import quiver
 from blackbox.callers.load import Load, check_stored
 from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from blackbox.processes.small_disks import small_tmpfs
-from postgres_cluster import PostgresCluster, programs, running_cluster
+from postgres_cluster import PostgresCluster, open_directory, programs, running_cluster
 
 StartBroker = Callable[..., BrokerProcess]
 LONG = bool(os.environ.get("QUIVER_LONG"))
@@ -28,11 +27,11 @@ TERMINATE = (
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgresCluster]:
+def cluster() -> Iterator[PostgresCluster]:
     """A PostgreSQL that syncs, for the tests of this module to kill."""
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
-    with running_cluster(tmp_path_factory.mktemp("postgres") / "cluster", durable=True) as running:
+    with running_cluster(durable=True) as running:
         yield running
 
 
@@ -117,10 +116,8 @@ def _status(broker: BrokerProcess, body: dict[str, object]) -> int:
         return 0
 
 
-def test_a_full_disk_of_the_database_passes(
-    start_broker: StartBroker, cluster: PostgresCluster, tmp_path: Path
-) -> None:
-    with small_tmpfs(tmp_path / "small", 32 << 20) as disk:
+def test_a_full_disk_of_the_database_passes(start_broker: StartBroker, cluster: PostgresCluster) -> None:
+    with open_directory() as directory, small_tmpfs(directory / "small", 32 << 20) as disk:
         space, filler = disk / "space", disk / "filler"
         space.mkdir()
         cluster.give(space)
