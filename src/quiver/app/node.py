@@ -35,7 +35,7 @@ class RunningBroker:
 async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
     """Opens the data directory or the database and starts a broker on it; one in memory touches neither.
 
-    Raises DataDirectoryInUse or StorageInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
+    Raises DataDirectoryInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
     storage = await _open_storage(config, in_memory=in_memory)

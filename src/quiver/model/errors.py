@@ -25,12 +25,7 @@ class QuiverError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error object in HTTP responses."""
-        return {
-            "error": self.message,
-            "code": self.code,
-            "retryable": self.retryable,
-            "status": self.status,
-        }
+        return {"error": self.message, "code": self.code, "retryable": self.retryable, "status": self.status}
 
 
 class InvalidRequest(QuiverError):
@@ -319,8 +314,6 @@ class Overloaded(QuiverError):
 
 
 class StorageUnavailable(Overloaded):
-    """The database of the engine `postgres` is away for now."""
-
     code, status, retryable = "storage_unavailable", 503, True
     sentence = "the database cannot be used now ({problem}); the broker keeps trying: try again in a moment"
 
@@ -333,19 +326,6 @@ class ShuttingDown(QuiverError):
 class DataDirectoryInUse(QuiverError):
     code, status = "data_directory_in_use", 409
     sentence = "{path} is held by process {pid}; stop that process or choose another --data-dir"
-
-
-class StorageInUse(QuiverError):
-    code, status = "storage_in_use", 409
-    sentence = "{storage} is held by another broker; stop that one, or choose another ?schema="
-
-
-class SchemaTooNew(QuiverError):
-    code, status = "schema_too_new", 409
-    sentence = (
-        "the tables of schema {schema} have version {version}, and this Quiver knows versions up to {newest}; "
-        "use a newer Quiver"
-    )
 
 
 class ConnectionLost(QuiverError):

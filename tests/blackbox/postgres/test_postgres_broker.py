@@ -29,20 +29,20 @@ def test_publish_queues_transactions_delays_and_a_restart(start_broker: StartBro
                     seen.append(int(job.value))
                 if len(seen) == 2000:
                     break
-        q.topics.create("ledger")
+        q.topics.create("accounts")
         with q.transaction("mover") as tx:
-            tx.publish("ledger", b"kept")
+            tx.publish("accounts", b"kept")
         with contextlib.suppress(ZeroDivisionError), q.transaction("mover") as tx:
-            tx.publish("ledger", b"dropped")
+            tx.publish("accounts", b"dropped")
             raise ZeroDivisionError
-        q.publish("ledger", b"later", delay="300ms")
-        wait_until(lambda: len(list(q.read("ledger", end="latest"))) == 2, SECONDS, "the delayed message")
+        q.publish("accounts", b"later", delay="300ms")
+        wait_until(lambda: len(list(q.read("accounts", end="latest"))) == 2, SECONDS, "the delayed message")
     broker.restart()
     with quiver.connect(broker.address) as q:
         for durability in ("fsync", "interval"):
             found = sorted(int(message.value) for message in q.read(durability, end="latest"))
             assert found == list(range(5000))
-        assert [message.value for message in q.read("ledger", end="latest")] == [b"kept", b"later"]
+        assert [message.value for message in q.read("accounts", end="latest")] == [b"kept", b"later"]
         with q.work("fsync", group="workers") as work:
             for job in work:
                 with job:
@@ -94,7 +94,7 @@ def test_tables_are_created_updated_and_never_taken_from_a_newer_version(
     assert "have version 99, and this Quiver knows versions up to 1" in refused.value.log
     done = run_cli("", "storage", "migrate", "--storage", database)
     assert done.returncode == 1
-    assert b"use a newer Quiver" in done.stderr
+    assert b"upgrade the older side" in done.stderr
 
 
 def test_a_second_broker_on_the_same_schema_is_refused(start_broker: StartBroker, database: str, tmp_path) -> None:  # type: ignore[no-untyped-def]

@@ -20,8 +20,8 @@ from quiver.model.errors import Closed, Overloaded, StaleEpoch
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.port import Compacted, Compaction, Dirt
-from quiver.storage.postgres.appending.frame_cache import CachedTail
-from quiver.storage.postgres.appending.state import LogState, SegmentTotals
+from quiver.storage.postgres.appending.state import PostgresLogState, SegmentTotals
+from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.database.statements import sql
 from quiver.storage.postgres.resources import PostgresResources
 
@@ -53,7 +53,9 @@ class PostgresCompaction:
 
     limits: SegmentLimits
 
-    def __init__(self, state: LogState, resources: PostgresResources, turn: LogTurn, tail: CachedTail) -> None:
+    def __init__(
+        self, state: PostgresLogState, resources: PostgresResources, turn: LogTurn, tail: CachedTail
+    ) -> None:
         self._state = state
         self._resources = resources
         self._turn = turn

@@ -13,7 +13,7 @@ from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_view import out_of_range
 from quiver.model.errors import InvalidRequest, StaleEpoch, StorageUnavailable
 from quiver.storage.postgres.appending.recovery import END
-from quiver.storage.postgres.appending.state import LogState, SegmentTotals, encoded_epochs
+from quiver.storage.postgres.appending.state import PostgresLogState, SegmentTotals, encoded_epochs
 from quiver.storage.postgres.database.statements import sql
 from quiver.storage.postgres.reader import PostgresReader
 from quiver.storage.postgres.resources import PostgresResources
@@ -23,7 +23,7 @@ class LogEnds:
     """One caller at a time: whoever has the log's turn."""
 
     def __init__(
-        self, state: LogState, resources: PostgresResources, reader: PostgresReader, removed: RemovedFront
+        self, state: PostgresLogState, resources: PostgresResources, reader: PostgresReader, removed: RemovedFront
     ) -> None:
         self._state = state
         self._resources = resources

@@ -13,9 +13,9 @@ from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.storage.postgres.appending.appends import PendingAppend
-from quiver.storage.postgres.appending.frame_cache import CachedTail
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
-from quiver.storage.postgres.appending.state import LogState, PlannedAppend
+from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
+from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.compaction import PostgresCompaction
 from quiver.storage.postgres.ends import LogEnds
 from quiver.storage.postgres.reader import PostgresReader
@@ -33,7 +33,7 @@ def segment_limits(options: LogOptions) -> SegmentLimits:
 class PostgresLog:
     """Changes take turns (`_turn`); reads run concurrently with them, and with an append that is under way."""
 
-    def __init__(self, state: LogState, options: LogOptions, resources: PostgresResources) -> None:
+    def __init__(self, state: PostgresLogState, options: LogOptions, resources: PostgresResources) -> None:
         self.log_id = state.log_id
         self.state = state
         self._resources = resources

@@ -2,8 +2,8 @@
 
 from quiver.log.segment.index import NO_MESSAGES, PRIORITIES
 from quiver.storage.memory.slice import MemorySlice
-from quiver.storage.postgres.appending.frame_cache import CachedTail
-from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.appending.state import PostgresLogState
+from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.database.database import Database
 
 _MOST_ROWS = 4096
@@ -13,7 +13,7 @@ _LEAST_FRAME_BYTES = 256
 class PostgresReader:
     """Offsets were checked by the log. Each method is one statement, and so sees the log at one moment."""
 
-    def __init__(self, database: Database, state: LogState, tail: CachedTail) -> None:
+    def __init__(self, database: Database, state: PostgresLogState, tail: CachedTail) -> None:
         self._database = database
         self._state = state
         self._tail = tail

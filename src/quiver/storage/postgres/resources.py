@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from quiver.storage.postgres.appending.appends import AppendBundler
-from quiver.storage.postgres.appending.flushing import Flusher
-from quiver.storage.postgres.appending.frame_cache import FrameCache
-from quiver.storage.postgres.appending.recovery import Recovery
+from quiver.storage.postgres.appending.flushing import CommitFlusher
+from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.tail_cache import TailCache
 from quiver.storage.postgres.cleaner import Cleaner
 from quiver.storage.postgres.database.database import Database
 from quiver.system.randomness import Randomness
@@ -14,10 +14,10 @@ from quiver.system.threads import Threads
 
 class PostgresResources(NamedTuple):
     database: Database
-    recovery: Recovery
+    recovery: AppendRecovery
     appends: AppendBundler
-    flusher: Flusher
-    cache: FrameCache
+    flusher: CommitFlusher
+    cache: TailCache
     cleaner: Cleaner
     threads: Threads
     """For compaction."""

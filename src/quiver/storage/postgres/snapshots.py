@@ -4,13 +4,13 @@ from quiver.log.snapshots import SNAPSHOTS_KEPT
 from quiver.model.errors import StaleEpoch
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Snapshot
-from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.database.database import Database
 from quiver.storage.postgres.database.statements import sql
 
 
 class PostgresSnapshots:
-    def __init__(self, state: LogState, database: Database) -> None:
+    def __init__(self, state: PostgresLogState, database: Database) -> None:
         self._state = state
         self._database = database
         self._memory = MemorySnapshots()

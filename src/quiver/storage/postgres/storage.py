@@ -7,16 +7,16 @@ from typing import NamedTuple
 import asyncpg
 
 from quiver.log.files.sync_times import SyncTimes
-from quiver.model.errors import Closed, InvalidSetting, StorageInUse
+from quiver.model.errors import Closed, DataDirectoryInUse, InvalidSetting
 from quiver.model.limits import MIB
 from quiver.model.names import StartEpoch
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
 from quiver.storage.postgres.appending.appends import AppendBundler
-from quiver.storage.postgres.appending.flushing import Flusher
-from quiver.storage.postgres.appending.frame_cache import FrameCache
-from quiver.storage.postgres.appending.recovery import Recovery
-from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.appending.flushing import CommitFlusher
+from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.state import PostgresLogState
+from quiver.storage.postgres.appending.tail_cache import TailCache
 from quiver.storage.postgres.cleaner import Cleaner
 from quiver.storage.postgres.database.address import PostgresAddress
 from quiver.storage.postgres.database.connections import PoolSettings
@@ -54,15 +54,15 @@ class PostgresStorage:
     ) -> None:
         settings, randomness = settings or PostgresSettings(), randomness or SystemRandomness()
         database = Database(address, settings.pool)
-        recovery = Recovery(database, int.from_bytes(randomness.token(8), "little") >> 1)
+        recovery = AppendRecovery(database, int.from_bytes(randomness.token(8), "little") >> 1)
         self._settings = settings
         self._database = database
         self.resources = PostgresResources(
             database=database,
             recovery=recovery,
             appends=AppendBundler(database, recovery),
-            flusher=Flusher(database),
-            cache=FrameCache(settings.cache_bytes),
+            flusher=CommitFlusher(database),
+            cache=TailCache(settings.cache_bytes),
             cleaner=Cleaner(database),
             threads=ThreadPool(1, "compact"),
             randomness=randomness,
@@ -92,7 +92,7 @@ class PostgresStorage:
     async def open(self) -> None:
         """Takes the schema, and creates or updates its tables where they are empty.
 
-        Raises InvalidSetting when the database cannot be used, SchemaTooNew, StorageInUse.
+        Raises InvalidSetting when the database cannot be used, UnsupportedVersion, DataDirectoryInUse.
         """
         deadline = asyncio.get_running_loop().time() + self._settings.start_seconds
         while self._holder is None:
@@ -123,7 +123,10 @@ class PostgresStorage:
         schema = self._database.address.schema
         while not await holder.fetchval("select pg_try_advisory_lock(hashtext($1), 2)", f"quiver {schema}"):
             if asyncio.get_running_loop().time() >= deadline:
-                raise StorageInUse(storage=self._database.address.shown)
+                shown = self._database.address.shown
+                raise DataDirectoryInUse(
+                    f"{shown} is held by another broker; stop that one, or choose another ?schema="
+                )
             await asyncio.sleep(0.2)
         status = await schema_status(holder, schema)
         check_version(status)
@@ -144,7 +147,7 @@ class PostgresStorage:
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             log = self._logs.get(log_id)
             if log is None or log.is_closed:
-                state = LogState(log_id)
+                state = PostgresLogState(log_id)
                 await self.resources.recovery.open(state)
                 log = self._logs[log_id] = PostgresLog(state, options, self.resources)
                 await self._remove_rest(state)
@@ -152,7 +155,7 @@ class PostgresStorage:
         self._opening.pop(log_id, None)
         return log
 
-    async def _remove_rest(self, state: LogState) -> None:
+    async def _remove_rest(self, state: PostgresLogState) -> None:
         """Frames below the start, which a process that ended has not deleted any more."""
         row = await self._database.fetch_row("first_frame", state.id)
         if row is not None and row[0] is not None and row[0] < state.start_offset:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.errors import PartitionOffline, QuiverError, ShuttingDown, StorageUnavailable
 from quiver.model.limits import KIB, MIB
-from quiver.storage.postgres.appending.recovery import Recovery
-from quiver.storage.postgres.appending.state import LogState, PlannedAppend, encoded_epochs
+from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState, encoded_epochs
 from quiver.storage.postgres.database.database import Database
 from quiver.storage.postgres.database.errors import Failure, described, is_passing, unavailable
 from quiver.storage.postgres.database.statements import sql
@@ -27,7 +27,7 @@ _WORTH_BYTES = 256 * KIB
 class PendingAppend:
     __slots__ = ("append", "on_stored", "state")
 
-    def __init__(self, state: LogState, append: PlannedAppend, on_stored: OnStored) -> None:
+    def __init__(self, state: PostgresLogState, append: PlannedAppend, on_stored: OnStored) -> None:
         self.state = state
         self.append = append
         self.on_stored = on_stored
@@ -37,7 +37,7 @@ class AppendBundler:
     """One append per log at a time. An append ends when its outcome is known: where a connection breaks before the
     response, the log is asked first, and what is not there is sent again."""
 
-    def __init__(self, database: Database, recovery: Recovery) -> None:
+    def __init__(self, database: Database, recovery: AppendRecovery) -> None:
         self._database = database
         self._recovery = recovery
         self._waiting: deque[PendingAppend] = deque()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
-from quiver.storage.postgres.appending.state import LogState
+from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.database.database import Database
 
 logger = logging.getLogger(__name__)
@@ -15,12 +15,12 @@ _MOST_BYTES = 32 * MIB
 _INTERVAL_SECONDS = 0.5
 
 
-class Flusher:
+class CommitFlusher:
     """`restore` is called for a log whose last commits the database does not have any more."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._states: dict[int, LogState] = {}
+        self._states: dict[int, PostgresLogState] = {}
         self._bytes = 0
         self._timer: asyncio.TimerHandle | None = None
         self._running: asyncio.Future[None] | None = None
@@ -33,7 +33,7 @@ class Flusher:
         """Whether the next append has to wait for the disk."""
         return self._bytes >= _MOST_BYTES
 
-    def note(self, state: LogState, frames: list[bytes]) -> None:
+    def note(self, state: PostgresLogState, frames: list[bytes]) -> None:
         """Frames were committed and may not be on disk."""
         state.unsynced += frames
         self._bytes += sum(map(len, frames))
@@ -41,7 +41,7 @@ class Flusher:
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL_SECONDS, self._on_timer)
 
-    def forget(self, state: LogState) -> None:
+    def forget(self, state: PostgresLogState) -> None:
         """Everything of the log is on disk, or is not wanted any more."""
         if self._states.pop(state.id, None) is not None:
             self._bytes -= sum(map(len, state.unsynced))
@@ -69,7 +69,7 @@ class Flusher:
         if self._states and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_INTERVAL_SECONDS, self._on_timer)
 
-    async def sync(self, state: LogState) -> None:
+    async def sync(self, state: PostgresLogState) -> None:
         """Returns when everything that the log has is on disk."""
         while state.id in self._states and state.unsynced:
             await self.flush()

@@ -5,7 +5,7 @@ from quiver.log.removed_front import RemovedFront
 from quiver.log.segment_appender import SegmentLimits
 from quiver.records.header import StampedFrame
 from quiver.storage.memory.compaction import MemoryCompaction
-from quiver.storage.postgres.appending.state import LogState, stamped
+from quiver.storage.postgres.appending.state import PostgresLogState, stamped
 from quiver.system.randomness import Randomness
 from quiver.system.threads import Threads
 
@@ -15,7 +15,7 @@ class MemoryTail:
 
     def __init__(
         self,
-        state: LogState,
+        state: PostgresLogState,
         limits: SegmentLimits,
         removed: RemovedFront,
         *,

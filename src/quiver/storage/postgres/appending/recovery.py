@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import PartitionOffline, StaleEpoch
 from quiver.records.header import HEADER_BYTES
-from quiver.storage.postgres.appending.state import LogState, PlannedAppend, SegmentTotals
+from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState, SegmentTotals
 from quiver.storage.postgres.database.database import Database
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ class Found(NamedTuple):
     is_stored: bool
 
 
-class Recovery:
+class AppendRecovery:
     """`owner` is a number of this process that no other has: it tells a log that was taken over from one that this
     process took again."""
 
@@ -28,12 +28,12 @@ class Recovery:
         self._owner = owner
         self.limits: dict[str, SegmentLimits] = {}
 
-    async def open(self, state: LogState) -> None:
+    async def open(self, state: PostgresLogState) -> None:
         """Creates the log or takes it over."""
         row = await self._database.fetch_row("open_log", state.log_id, self._owner)
         await self.load(state, row)
 
-    async def load(self, state: LogState, row: Any, *, while_away: bool = False) -> None:
+    async def load(self, state: PostgresLogState, row: Any, *, while_away: bool = False) -> None:
         closed = await self._database.fetch("segments", row["id"], while_away=while_away)
         extents = await self._database.fetch(
             "frame_extents", row["id"], row["active_offset"], END, while_away=while_away
@@ -43,7 +43,7 @@ class Recovery:
             active.add(size_bytes, time_ms, priority, message_count)
         state.load(row, [SegmentTotals.from_row(each) for each in closed], active)
 
-    async def take_again(self, state: LogState) -> Any:
+    async def take_again(self, state: PostgresLogState) -> Any:
         """After this nothing that was sent before is stored. StaleEpoch where another broker has the log."""
         row = await self._database.fetch_row("take_again", state.id, self._owner, while_away=True)
         if row is None:
@@ -51,7 +51,7 @@ class Recovery:
             raise StaleEpoch(epoch=state.owner_epoch, current="that of another broker")
         return row
 
-    async def reload(self, state: LogState) -> None:
+    async def reload(self, state: PostgresLogState) -> None:
         """Reads everything again. Frames that the database has lost are left to `look`."""
         row = await self.take_again(state)
         state.owner_epoch = row["owner_epoch"]
@@ -59,7 +59,7 @@ class Recovery:
             await self.load(state, row)
         state.is_stale = False
 
-    async def look(self, state: LogState, append: PlannedAppend) -> Found:
+    async def look(self, state: PostgresLogState, append: PlannedAppend) -> Found:
         """What became of an append: it is stored, or it is to be sent as it is returned."""
         row = await self.take_again(state)
         end = row["end_offset"]
@@ -72,21 +72,21 @@ class Recovery:
         if end > state.frames_end or not lost:
             raise self._behind(state, end)
         logger.warning("%s: the database had lost frames from %d on, which are stored again", state.log_id, end)
-        base = LogState(state.log_id)
+        base = PostgresLogState(state.log_id)
         await self.load(base, row, while_away=True)
         base.end_offset = base.frames_end
         again = PlannedAppend(base, [*lost, *append.frames], self.limits[state.log_id])
         again.reserved_offset = max(append.reserved_offset, base.reserved_offset)
         return Found(again, is_stored=False)
 
-    async def _is_last(self, state: LogState, append: PlannedAppend) -> bool:
+    async def _is_last(self, state: PostgresLogState, append: PlannedAppend) -> bool:
         last = append.frames[-1].header
         row = await self._database.fetch_row(
             "header_at", state.id, append.plan.end_offset, last.base_offset, while_away=True
         )
         return row is not None and row["header"] == append.stored[-1][:HEADER_BYTES]
 
-    def _behind(self, state: LogState, end: int) -> PartitionOffline:
+    def _behind(self, state: PostgresLogState, end: int) -> PartitionOffline:
         state.failure = (
             f"the database ends at offset {end}, but {state.frames_end} was confirmed; if an older copy of the "
             "database was promoted or restored, what is missing is lost"

@@ -67,7 +67,7 @@ class PlannedAppend:
         "sync",
     )
 
-    def __init__(self, state: "LogState", frames: Sequence[StampedFrame], limits: SegmentLimits) -> None:
+    def __init__(self, state: "PostgresLogState", frames: Sequence[StampedFrame], limits: SegmentLimits) -> None:
         self.base = state
         self.frames = frames
         self.stored = [b"".join((frame.header_bytes, frame.body)) for frame in frames]
@@ -107,7 +107,7 @@ class PlannedAppend:
         return self.plan.size_bytes
 
 
-class LogState:
+class PostgresLogState:
     """Belongs to one log. `load` fills it from the database; appends that were stored are applied to it."""
 
     def __init__(self, log_id: str) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import asyncpg
 
-from quiver.model.errors import SchemaTooNew
+from quiver.model.errors import UnsupportedVersion
 
 
 class Migration(NamedTuple):
@@ -46,7 +46,7 @@ async def schema_status(connection: asyncpg.Connection, schema: str) -> SchemaSt
 
 
 async def migrate(connection: asyncpg.Connection, schema: str) -> list[Migration]:
-    """Runs what is missing and returns it. Raises SchemaTooNew for tables of a newer version of Quiver."""
+    """Runs what is missing and returns it. Raises UnsupportedVersion for tables of a newer version of Quiver."""
     ran = []
     while (migration := await _migrate_once(connection, schema)) is not None:
         ran.append(migration)
@@ -80,4 +80,7 @@ async def _version(connection: asyncpg.Connection, schema: str) -> int:
 
 def check_version(status: SchemaStatus) -> None:
     if status.version > status.newest:
-        raise SchemaTooNew(schema=status.schema, version=status.version, newest=status.newest)
+        raise UnsupportedVersion(
+            problem=f"the tables of schema {status.schema} have version {status.version}, and this Quiver knows "
+            f"versions up to {status.newest}"
+        )

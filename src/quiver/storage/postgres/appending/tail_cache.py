@@ -59,7 +59,7 @@ class CachedTail:
         self.generation += 1
 
 
-class FrameCache:
+class TailCache:
     """Frames of all logs in the order in which they were appended; the oldest leave first."""
 
     def __init__(self, max_bytes: int) -> None:
