@@ -1,6 +1,7 @@
 """Appends of all logs, bundled into a few commits at a time."""
 
 import asyncio
+import logging
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -15,6 +16,8 @@ from quiver.storage.postgres.database.errors import Failure, described, is_passi
 from quiver.storage.postgres.database.statements import sql
 from quiver.telemetry.histogram import LATENCY_SECONDS
 
+logger = logging.getLogger(__name__)
+
 OnStored = Callable[[PlannedAppend | None, Exception | None], None]
 """Gets the append as it was stored (it may have grown by frames that the database had lost), or the error."""
 
@@ -25,12 +28,27 @@ _WORTH_BYTES = 256 * KIB
 
 
 class PendingAppend:
-    __slots__ = ("append", "on_stored", "state")
+    __slots__ = ("_on_stored", "append", "state")
 
     def __init__(self, state: PostgresLogState, append: PlannedAppend, on_stored: OnStored) -> None:
         self.state = state
         self.append = append
-        self.on_stored = on_stored
+        self._on_stored = on_stored
+
+    def end(self, append: PlannedAppend | None, error: Exception | None) -> None:
+        """Whatever the caller does with it, the others of the same commit get theirs."""
+        try:
+            self._on_stored(append, error)
+        except Exception:
+            logger.exception("%s: an append was not ended as it should", self.state.log_id)
+
+
+class _NotSent(Exception):
+    """There is no connection, so nothing was sent."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class AppendBundler:
@@ -87,33 +105,36 @@ class AppendBundler:
             self._refuse(bundle, unavailable(self._database.problem))
             return
         try:
+            missed = await self._send(bundle)
+        except _NotSent as error:
+            self._refuse(bundle, self._database.failed(error.reason))
+        except Failure as error:
+            await self._failed(bundle, error)
+        else:
+            await self._settle(missed)
+
+    async def _send(self, bundle: list[PendingAppend]) -> list[PendingAppend]:
+        """One commit. Returns those that the fence refused; after any error but _NotSent the outcome is unknown."""
+        try:
             connection = await self._database.pool.take()
         except Failure as error:
-            self._refuse(bundle, self._database.failed(error))
-            return
-        is_usable = False
-        began = asyncio.get_running_loop().time()
+            raise _NotSent(error) from error
         is_synced = any(pending.append.sync for pending in bundle)
         for pending in bundle:
             pending.append.sync = is_synced
+        is_usable = False
+        began = asyncio.get_running_loop().time()
         try:
             rows = await connection.fetch(sql(_statement(bundle)), *_values(bundle))
             is_usable = True
-        except Failure as error:
-            await self._failed(bundle, error)
-            return
         finally:
             self._database.pool.give_back(connection, is_usable=is_usable)
         self._note_time(asyncio.get_running_loop().time() - began)
         stored = {row[0] for row in rows}
-        missed = []
         for pending in bundle:
             if pending.state.id in stored:
-                pending.on_stored(pending.append, None)
-            else:
-                missed.append(pending)
-        if missed:
-            await self._settle(missed)
+                pending.end(pending.append, None)
+        return [pending for pending in bundle if pending.state.id not in stored]
 
     def _note_time(self, seconds: float) -> None:
         times = self.commit_times.seconds
@@ -135,7 +156,7 @@ class AppendBundler:
 
     def _refuse(self, bundle: Sequence[PendingAppend], error: Exception) -> None:
         for pending in bundle:
-            pending.on_stored(None, error)
+            pending.end(None, error)
 
     async def _settle(self, missed: list[PendingAppend]) -> None:
         """The fence refused them: learns why, and sends again what belongs to this owner still."""
@@ -154,21 +175,28 @@ class AppendBundler:
         except StorageUnavailable:
             raise
         except QuiverError as error:
-            pending.on_stored(None, error)
+            pending.end(None, error)
             return True
         pending.append = found.append
         if found.is_stored:
-            pending.on_stored(found.append, None)
+            pending.end(found.append, None)
         return found.is_stored
 
     async def settle_unknown(self) -> None:
-        """The database is back: settles what was under way. Raises StorageUnavailable when it is gone again."""
-        for pending in list(self._unknown):
-            if await self._is_settled(pending):
-                self._unknown.remove(pending)
-        again, self._unknown = self._unknown, []
-        for pending in again:
-            self._queue(pending)
+        """The database is back: settles what was under way. Raises an error when it is gone again, or still full."""
+        while self._unknown:
+            pending = self._unknown[0]
+            if not await self._is_settled(pending):
+                try:
+                    if await self._send([pending]):
+                        continue
+                except _NotSent as error:
+                    raise error.reason from error
+                except Failure as error:
+                    if is_passing(error):
+                        raise
+                    await self._failed([pending], error)
+            self._unknown.remove(pending)
 
     async def close(self) -> None:
         """Appends whose outcome is unknown stay unknown: the next owner finds out."""

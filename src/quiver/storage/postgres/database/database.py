@@ -101,7 +101,7 @@ class Database:
             except Failure as error:
                 self.problem = described(error)
             except QuiverError as error:
-                self.problem = self.problem or str(error)
+                self.problem = str(error.details.get("problem", error))
             except Exception:
                 logger.exception("the database is back, but what was under way could not be settled")
             else:
