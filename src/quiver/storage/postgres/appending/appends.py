@@ -108,7 +108,7 @@ class AppendBundler:
             missed = await self._send(bundle)
         except _NotSent as error:
             self._refuse(bundle, self._database.failed(error.reason))
-        except Failure as error:
+        except Exception as error:  # whatever it is, somebody waits for each of them
             await self._failed(bundle, error)
         else:
             await self._settle(missed)
@@ -143,7 +143,9 @@ class AppendBundler:
 
     async def _failed(self, bundle: list[PendingAppend], error: BaseException) -> None:
         self.commit_times.failures += 1
-        if is_passing(error):
+        if not isinstance(error, Failure):
+            logger.exception("a commit ended in an unexpected way")
+        if is_passing(error) or not isinstance(error, Failure):
             self._unknown += bundle
             self._database.lose(described(error))
         elif len(bundle) > 1:  # one of them is at fault: find out which

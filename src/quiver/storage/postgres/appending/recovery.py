@@ -75,7 +75,8 @@ class AppendRecovery:
         base = PostgresLogState(state.log_id)
         await self.load(base, row, while_away=True)
         base.end_offset = base.frames_end
-        again = PlannedAppend(base, [*lost, *append.frames], self.limits[state.log_id])
+        new = [frame for frame in append.frames if frame.header.base_offset >= state.frames_end]
+        again = PlannedAppend(base, [*lost, *new], self.limits[state.log_id])
         again.reserved_offset = max(append.reserved_offset, base.reserved_offset)
         return Found(again, is_stored=False)
 

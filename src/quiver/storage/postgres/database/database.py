@@ -102,7 +102,8 @@ class Database:
                 self.problem = described(error)
             except QuiverError as error:
                 self.problem = str(error.details.get("problem", error))
-            except Exception:
+            except Exception as error:
+                self.problem = described(error)
                 logger.exception("the database is back, but what was under way could not be settled")
             else:
                 break
