@@ -12,7 +12,7 @@ from quiver.model.limits import KIB, MIB
 from quiver.storage.postgres.appending.recovery import AppendRecovery
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState, encoded_epochs
 from quiver.storage.postgres.database.database import Database
-from quiver.storage.postgres.database.errors import Failure, described, is_passing, unavailable
+from quiver.storage.postgres.database.errors import Failure, check_cancelled, described, is_passing, unavailable
 from quiver.storage.postgres.database.statements import sql
 from quiver.telemetry.histogram import LATENCY_SECONDS
 
@@ -119,6 +119,9 @@ class AppendBundler:
             connection = await self._database.pool.take()
         except Failure as error:
             raise _NotSent(error) from error
+        except asyncio.CancelledError:
+            check_cancelled()
+            raise _NotSent(ConnectionResetError("the connection was lost")) from None
         is_synced = any(pending.append.sync for pending in bundle)
         for pending in bundle:
             pending.append.sync = is_synced
@@ -127,6 +130,9 @@ class AppendBundler:
         try:
             rows = await connection.fetch(sql(_statement(bundle)), *_values(bundle))
             is_usable = True
+        except asyncio.CancelledError:
+            check_cancelled()
+            raise ConnectionResetError("the connection was lost") from None
         finally:
             self._database.pool.give_back(connection, is_usable=is_usable)
         self._note_time(asyncio.get_running_loop().time() - began)

@@ -11,7 +11,7 @@ import asyncpg
 from quiver.model.errors import QuiverError
 from quiver.storage.postgres.database.address import PostgresAddress
 from quiver.storage.postgres.database.connections import ConnectionPool, PoolSettings
-from quiver.storage.postgres.database.errors import Failure, described, is_passing, unavailable
+from quiver.storage.postgres.database.errors import Failure, check_cancelled, described, is_passing, unavailable
 from quiver.storage.postgres.database.statements import sql
 from quiver.system.backoff import Backoff
 
@@ -69,6 +69,9 @@ class Database:
             raise
         except Failure as error:
             raise self.failed(error) from error
+        except asyncio.CancelledError as error:
+            check_cancelled()
+            raise self.failed(ConnectionResetError("the connection was lost")) from error
         finally:
             if connection is not None:
                 self.pool.give_back(connection, is_usable=is_usable)
@@ -102,6 +105,9 @@ class Database:
                 self.problem = described(error)
             except QuiverError as error:
                 self.problem = str(error.details.get("problem", error))
+            except asyncio.CancelledError:
+                check_cancelled()
+                self.problem = "the connection was lost"
             except Exception as error:
                 self.problem = described(error)
                 logger.exception("the database is back, but what was under way could not be settled")
