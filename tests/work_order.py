@@ -3,10 +3,16 @@
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+RULES = "tests/tidy/"
+GATES = "tests/tidy/test_gates.py"
 LONGEST = (
     "spark",
+    "tests/spark/programs/",
+    "tests/spark/cluster/",
+    GATES,
     "tests/blackbox/interleaving/test_interleaving.py",
-    "tests/blackbox/capacity/test_many_partitions.py",
+    "tests/blackbox/capacity/",
+    "tests/unit/storage/",
     "tests/blackbox/cli/",
     "tests/blackbox/durability/",
     "tests/blackbox/",
@@ -24,9 +30,12 @@ WITHOUT_SPARK_SESSION = (
 
 
 class SharedTogetherLongestFirst(LoadScopeScheduling):
-    """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session."""
+    """A file is run by one worker, as its tests may share a broker, and so are all that share the Spark session or
+    the syntax trees of all files."""
 
     def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(RULES) and not nodeid.startswith(GATES):
+            return RULES
         shares_session = nodeid.startswith("tests/spark/") and not nodeid.startswith(WITHOUT_SPARK_SESSION)
         return "spark" if shares_session else nodeid.partition("::")[0]
 

@@ -18,12 +18,6 @@ LONG = bool(os.environ.get("QUIVER_LONG"))
 """A new Spark takes half a minute; `make chaos` has more of them."""
 SECONDS = 400
 _NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-_ENVIRONMENT = {
-    **{name: value for name, value in os.environ.items() if not name.startswith("QUIVER_")},
-    "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
-    "SPARK_TESTING": "1",
-}
-"""The JVM compiles little: it does not live long. Spark Connect listens on a free port, not on the default one."""
 
 
 def order(second: float, country: str, amount: float) -> dict[str, Any]:
@@ -43,7 +37,10 @@ def run_quiver(*words: str) -> str:
 
 def _run(*words: str) -> str:
     command = [sys.executable, *words]
-    done = subprocess.run(command, env=_ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS)
+    # The JVM compiles little: it does not live long. Spark Connect listens on a free port, not on the default one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("QUIVER_")}
+    environment |= {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1", "SPARK_TESTING": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     return done.stdout
 

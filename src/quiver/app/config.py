@@ -30,10 +30,10 @@ from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
 from quiver.storage.postgres.database.address import masked_address
 from quiver.system.memory_budget import DEFAULT_BYTES
+from quiver.telemetry.redaction import MASKED
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
-MASKED = "********"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):

@@ -126,7 +126,7 @@ class Broker:
         )
         self.sampler = self._new_sampler()
         self._trace_collector = TraceCollector(
-            self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
+            self._catalogue, self._partitions, self.queues, self.groups, self._topics
         )
         self.traces = TraceStore(self._catalogue, self._partitions, self._trace_collector, clock=self.clock)
         self._storage_numbers, self.metrics = self._new_collector()

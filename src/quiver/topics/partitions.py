@@ -11,7 +11,7 @@ from quiver.model.limits import Limits
 from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, TopicPartition, sole_leader_epoch
 from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Partition, PartitionSettings, log_options
-from quiver.records.header import FrameHeader
+from quiver.records.header import StampedFrame
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, bounded_gather, paced
@@ -42,7 +42,7 @@ class Partitions:
         """The partitions of deleted topics, until their files are removed."""
         self.start_epoch = StartEpoch(0)
         """The start epoch of this process; set before anything is opened."""
-        self.on_sampled: Callable[[TopicPartition, FrameHeader], None] | None = None
+        self.on_sampled: Callable[[TopicPartition, StampedFrame], None] | None = None
         """Called with each frame that has sampled messages; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:

@@ -53,10 +53,11 @@ def _http_pages(broker: BrokerProcess, topic_id: int) -> None:
 def test_no_stall_over_50_ms_while_10_000_messages_at_a_time_are_read(
     filled: BrokerProcess, read: Callable[[BrokerProcess, int], None]
 ) -> None:
-    """A stall of the broker's own making comes in every round, noise of the machine does not."""
+    """A stall of the broker's own making comes in every round, noise of the machine does not: a round without one is
+    the last."""
     topic_id = _topic_id(filled)
-    longest = []
-    for _ in range(ROUNDS):
+    longest: list[float] = []
+    while len(longest) < ROUNDS and not (longest and longest[-1] < STALL_SECONDS):
         pings = Pings(filled)
         pings.start()
         read(filled, topic_id)

@@ -87,7 +87,7 @@ def test_partitions_never_shrink(cli: Cli, topic: str) -> None:
 
 
 def test_a_broker_that_is_not_there_is_a_sentence() -> None:
-    for arguments in (("topic", "list"), ("produce", "x", "y"), ("consume", "x")):
+    for arguments in (("topic", "list"), ("produce", "x", "y", "--timeout", "1s"), ("consume", "x")):
         done = run_cli("127.0.0.1:1", *arguments)
         assert done.returncode == 1
         assert b"127.0.0.1:1" in done.stderr

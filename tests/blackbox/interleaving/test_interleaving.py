@@ -1,7 +1,7 @@
 """Everything at once against one broker, through SDK and HTTP, with kills; afterwards every message is accounted for.
 
 A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
-about a minute; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
+40 seconds; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
 QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise.
 """
 
@@ -36,7 +36,7 @@ from blackbox.interleaving.report import report, summary, violations
 from blackbox.processes.broker_process import BrokerProcess, free_port
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
-SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "300" if LONG else "55"))
+SECONDS = float(os.environ.get("QUIVER_INTERLEAVE_SECONDS", "300" if LONG else "40"))
 ROUNDS = int(os.environ.get("QUIVER_INTERLEAVE_ROUNDS", "11" if LONG else "1"))
 SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
     random.SystemRandom().randrange(1, 2**31) if LONG else 1

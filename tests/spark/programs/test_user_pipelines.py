@@ -41,7 +41,9 @@ def test_without_a_broker_they_say_what_to_do(script: str) -> None:
 
 
 @pytest.mark.long
-def test_the_declarative_pipeline_writes_every_order_once(spark_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_the_declarative_pipeline_writes_every_order_once(
+    quick_spark: None, spark_broker: BrokerProcess, tmp_path: Path
+) -> None:
     source = new_topic(spark_broker)
     target, project = f"{source}-large", tmp_path / "pipeline"
     words = ["--from", source, "--to", target, "--bootstrap", spark_broker.address]

@@ -19,7 +19,6 @@ def collector_as_it_was() -> Iterator[None]:
     gc.freeze()  # what the tests before this one have left
     yield
     gc.set_threshold(*threshold)
-    gc.unfreeze()
 
 
 class Node:

@@ -1,16 +1,14 @@
-"""The public surface: what is exported, what importing costs, and that the synchronous SDK is the generated one."""
+"""The public surface: what is exported, and what importing costs."""
 
 import inspect
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import quiver
 import quiver.client
 
-ROOT = Path(__file__).resolve().parents[3]
 LIGHT = """
 import sys
 import quiver
@@ -57,12 +55,6 @@ def test_every_name_is_there():
     assert set(dir(quiver)) == set(quiver.__all__)
     with pytest.raises(AttributeError, match="nothing"):
         _ = quiver.nothing
-
-
-def test_the_synchronous_sdk_is_the_generated_one():
-    script = ROOT / "scripts" / "unasync.py"
-    found = subprocess.run([sys.executable, str(script), "--check"], capture_output=True, text=True)
-    assert found.returncode == 0, found.stderr
 
 
 @pytest.mark.parametrize(

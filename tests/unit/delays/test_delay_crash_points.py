@@ -13,9 +13,9 @@ from quiver.model.errors import QuiverError
 from quiver.model.topic import TopicConfig
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
-from quiver.system.files import Files
 from quiver.testing.files import FailingFiles, FaultKind
 from unit.delays.delay_bench import Bench, HandClock
+from unit.storage.unsynced import Unsynced
 
 CONFIG = TopicConfig(segment_bytes=64 * 1024)
 FAR_MS = 50_000
@@ -120,7 +120,7 @@ async def _whole(story: Story, storage: LocalStorage) -> None:
 
 
 async def check(story: Story, directory: Path) -> None:
-    storage = LocalStorage(directory, LocalSettings(min_free_bytes=0), LocalSystem(files=Files()))
+    storage = LocalStorage(directory, LocalSettings(min_free_bytes=0), LocalSystem(files=Unsynced()))
     await storage.open()
     await story.check(storage)
     await storage.close()

@@ -449,9 +449,7 @@ class TestReservedOffsets:
         monkeypatch.setattr(SegmentLog, "_hide_from", hide_later)
         await log.append([frame_at(log.end_offset + MIN_STEP // 2 + 1)])
         cutting = asyncio.ensure_future(log.truncate(1))
-        for _ in range(20):
-            if not is_hiding.is_set():
-                await asyncio.sleep(0.005)
+        await asyncio.to_thread(is_hiding.wait, 0.1)
         may_reserve.set()
         await cutting
         kill(storage)

@@ -338,7 +338,7 @@ async def run(script: list[Any], durability: str) -> None:
 
 
 @given(st.lists(STEPS, min_size=2, max_size=14), st.sampled_from(["fsync", "interval"]))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_every_answer_is_true(script: list[Any], durability: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(message_ids, "_SEALED_IDS", 3)

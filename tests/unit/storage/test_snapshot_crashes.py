@@ -21,6 +21,7 @@ from quiver.system.clock import SystemClock
 from quiver.system.files import Buffer, Files
 from quiver.testing.files import FailingFiles, FaultKind
 from quiver.testing.power_cut import PowerCutFiles
+from unit.storage.unsynced import Unsynced
 
 LOG_ID = "internal/test"
 ROUNDS = 4
@@ -223,13 +224,3 @@ class EndingFiles(PowerCutFiles):
     def open(self, path: Path, *, create: bool = False) -> int:
         with self._lock:
             return super().open(path, create=create)
-
-
-class Unsynced(Files):
-    """Nothing is to be lost any more."""
-
-    def fdatasync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass

@@ -228,7 +228,7 @@ def test_the_present_is_not_negative() -> None:
 @pytest.mark.parametrize("span_ms", [100_000, TEN_YEARS_MS])
 def test_memory_of_a_pending_entry(span_ms: int) -> None:
     """Measured with a million entries: 95 bytes each, of which 32 are the id's own object."""
-    count = 350_000
+    count = 120_000
     tracemalloc.start()
     try:
         before = tracemalloc.get_traced_memory()[0]

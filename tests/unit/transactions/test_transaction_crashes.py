@@ -24,6 +24,7 @@ from quiver.storage.local.settings import LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.power_cut import PowerCutFiles
+from unit.storage.unsynced import Unsynced
 
 PARTITIONS = 3
 
@@ -77,17 +78,21 @@ EVERYTHING = Seen([b"0", b"1", b"2"], [b"3"], 1, 1, [])
 
 
 class CuttingFiles(PowerCutFiles):
-    """Keeps what a power cut may leave before each operation that changes something, while `copies` is set."""
+    """Keeps what a power cut may leave before each operation that changes something, while it is told to."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.turn = RLock()
-        self.copies: Path | None = None
+        self._copies: Path | None = None
         self.count = 0
 
+    def keep_copies(self, copies: Path | None) -> None:
+        with self.turn:
+            self._copies = copies
+
     def _copy(self) -> None:
-        if self.copies is not None:
-            self.cut(self.copies / str(self.count), random.Random(self.count))
+        if self._copies is not None:
+            self.cut(self._copies / str(self.count), random.Random(self.count))
             self.count += 1
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
@@ -136,16 +141,6 @@ class MuchLater(Later):
         return super().now_ms() + HOUR_MS
 
 
-class Unsynced(Files):
-    """Nothing is to be lost any more."""
-
-    def fdatasync(self, fd: int) -> None:
-        pass
-
-    def sync_directory(self, path: Path) -> None:
-        pass
-
-
 async def run_to_the_end(
     root: Path, copies: Path, files: "CopyingFiles | CuttingFiles", *, commit: bool
 ) -> tuple[ProducerKey, int, int]:
@@ -158,7 +153,7 @@ async def run_to_the_end(
     [job] = await broker.queues.receive(ReceiveRequest([broker.topic("jobs").id], "workers", consumer="c"))
     key = await broker.transactions.init("id")
     copies.mkdir()
-    files.copies = copies
+    files.keep_copies(copies)
     for number in range(PARTITIONS):
         message = NewMessage(value=b"%d" % number, partition=number)
         await broker.transactions.publish(key.producer_id, key.epoch, "out", message)
@@ -177,7 +172,7 @@ async def run_to_the_end(
         await broker.transactions.abort([key])
     await broker.transactions._applier.flush()
     await broker.transactions._coordinator.maintain()
-    files.copies = None
+    files.keep_copies(None)
     count = files.count
     await shut(broker, storage)
     return key, sent, count

@@ -151,7 +151,7 @@ class Session:
         if appended.done():
             self._on_produced(wanted, len(frame), began, appended)
         else:
-            appended.add_done_callback(partial(self._on_produced, wanted, len(frame), began))
+            appended.add_done_callback(partial(self._on_produced_later, wanted, len(frame), began))
 
     def _on_produced(self, wanted: int | None, size: int, began: float, appended: "asyncio.Future[Appended]") -> None:
         self.in_flight -= 1
@@ -165,6 +165,14 @@ class Session:
         elif wanted is not None:
             self._response(wanted, Produced(*appended.result()))
         self._on_done()
+
+    def _on_produced_later(
+        self, wanted: int | None, size: int, began: float, appended: "asyncio.Future[Appended]"
+    ) -> None:
+        """In a turn of its own: the last response that a client waits for leaves before readers are served."""
+        self._on_produced(wanted, size, began, appended)
+        if not self.in_flight:
+            self._outbox.flush()
 
     def _fail_produce(self, wanted: int | None, error: BaseException) -> None:
         self._publish.failed(_code_of(error))
@@ -225,6 +233,8 @@ class Session:
             self.fail(correlation, error)
             return _code_of(error)
         self._response(correlation, response, slices)
+        if self.in_flight == 1:  # this one
+            self._outbox.flush()
         return ""
 
     def _hand_over(self, correlation: int, leases: list[Lease]) -> None:

@@ -22,7 +22,7 @@ _LOOKED_AT = 32
 class OpenFile:
     """A file that may or may not be open now.
 
-    Its owner sets `dirty` when it writes, while it has the file pinned; `sync` clears it and must not raise.
+    Its owner sets `dirty` after it has written, while it has the file pinned; `sync` clears it and must not raise.
     """
 
     __slots__ = ("dirty", "doomed", "fd", "path", "pins", "sync")

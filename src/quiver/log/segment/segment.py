@@ -80,12 +80,12 @@ class Segment:
         """
         fd, position = self._open_files.pin(self.file), self.size
         try:
-            self.file.dirty = True
             for part in _parts(frames, _PART_BYTES) if is_synced_next else (frames,):
                 start, position = position, self._write(fd, part, position)
                 if is_synced_next and position - start >= _PART_BYTES:
                     self._open_files.files.start_writeback(fd, start, position - start)
         finally:
+            self.file.dirty = True  # after the bytes: a sync that began before them has cleared it
             self._open_files.unpin(self.file)
 
     def _write(self, fd: int, frames: Sequence[StampedFrame], position: int) -> int:

@@ -75,7 +75,7 @@ class GroupNumbers:
             await collection.pace.turn()
             if group_id in names:
                 labels = collection.topics.of(topic_id), collection.groups.of(group_id)
-                collection.count(("group", topic_id, group_id), _deliveries(labels, of_pair))
+                collection.count(("group", topic_id, group_id), list(_deliveries(labels, of_pair)))
 
 
 def _deliveries(labels: tuple[str, str], parts: list[Counters]) -> Iterator[tuple[Series, float, Labels]]:
