@@ -17,6 +17,7 @@ from benchmarks.workloads.observe.console import measure_console
 from benchmarks.workloads.observe.metrics import measure_observe
 from benchmarks.workloads.observe.searching import measure_search
 from benchmarks.workloads.observe.tracing import measure_tracing
+from benchmarks.workloads.postgres import measure_postgres
 from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
 from benchmarks.workloads.queues.unsettled import measure_queue_unsettled
@@ -58,6 +59,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "delays": measure_delays,
     "transactions": measure_transactions,
     "compaction": measure_compaction,
+    "postgres": measure_postgres,
     "observe": measure_observe,
     "search": measure_search,
     "tracing": measure_tracing,

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from quiver.model.numbers import parse_size_bytes
+from quiver.storage.postgres.database.address import parse_address
 
 Parse = Callable[[Any], Any]
 
@@ -19,6 +20,14 @@ def text(value: Any) -> str:
 
 def optional_text(value: Any) -> str | None:
     return None if value in (None, "") else text(value)
+
+
+def storage_address(value: Any) -> str | None:
+    """Checked when it is read, so that a mistake is named before anything is opened."""
+    found = optional_text(value)
+    if found is not None:
+        parse_address(found)
+    return found
 
 
 def texts(value: Any) -> tuple[str, ...]:

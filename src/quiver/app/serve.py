@@ -73,6 +73,7 @@ class Server:
         addresses = self.addresses
         if self._seat is None:
             state = state_of(addresses, os.getpid(), self._clock.now_ms())
+            self._files.make_directory(self._config.data_dir)  # on a database, nobody else has made it
             self._files.write_file(self._state_path, msgspec.json.encode(state) + b"\n", sync=False)
             warn_if_exposed(self._config, addresses)
         return addresses

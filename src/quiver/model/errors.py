@@ -25,12 +25,7 @@ class QuiverError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error object in HTTP responses."""
-        return {
-            "error": self.message,
-            "code": self.code,
-            "retryable": self.retryable,
-            "status": self.status,
-        }
+        return {"error": self.message, "code": self.code, "retryable": self.retryable, "status": self.status}
 
 
 class InvalidRequest(QuiverError):
@@ -316,6 +311,11 @@ class NotSupported(QuiverError):
 class Overloaded(QuiverError):
     code, status, retryable = "overloaded", 503, True
     sentence = "the broker has too much in flight ({problem}); slow down and try again"
+
+
+class StorageUnavailable(Overloaded):
+    code, status, retryable = "storage_unavailable", 503, True
+    sentence = "the database cannot be used now ({problem}); the broker keeps trying: try again in a moment"
 
 
 class ShuttingDown(QuiverError):

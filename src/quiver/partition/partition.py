@@ -11,6 +11,7 @@ from quiver.model.errors import (
     Overloaded,
     PartitionOffline,
     ShuttingDown,
+    StorageUnavailable,
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
@@ -295,6 +296,8 @@ class Partition:
             raise ShuttingDown()
         if self.log.failure is not None:
             raise PartitionOffline(partition=self.name, problem=self.log.failure)
+        if self.log.outage is not None:
+            raise StorageUnavailable(problem=self.log.outage)
         waiting = self._writer.queued_bytes
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")

@@ -63,6 +63,10 @@ class MemoryLog:
     def failure(self) -> str | None:
         return None
 
+    @property
+    def outage(self) -> None:
+        return None
+
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         self.append_at_once(frames)
 
