@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench bench-quick bench-all bench-peers chaos simulate spark example-stream example-pipeline format lock clean setup
+.PHONY: help run run-postgres test check bench bench-quick bench-all bench-peers chaos simulate spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -7,6 +7,11 @@ help: ## show this list
 run: ## set up and start the broker on ./data, or QUIVER_DATA_DIR
 	@scripts/setup runtime
 	@.venv/bin/quiver serve
+
+run-postgres: ## the same on a PostgreSQL cluster of its own in ./data-postgres
+	@scripts/setup runtime
+	@scripts/system-packages postgres
+	@scripts/run-postgres
 
 test: setup ## set up and run every test
 	@scripts/system-packages

@@ -134,6 +134,13 @@ def _operation(results: Results) -> Iterable[Verdict]:
     startup = _first(results, "startup", "5 GB, 1000 partitions, clean stop")
     yield at_least("HTTP single publishes, 32 connections, fsync", 12_000, "msg/s", _figure(http, "rate"))
     yield at_most("HTTP publish p99, 32 connections, fsync", 8, "ms", _figure(http, "ack_p99_ms"))
+    for durability in ("fsync", "interval"):
+        request = _figure(_first(results, "http", "32 connections", durability), "broker_us_per_request")
+        yield at_most(f"HTTP single publish, {durability}: broker's processor time", 90, "us", request)
+        for partitions in (1, 1_000):
+            frame = _first(results, "small-frames", f"frames of 50 messages, {partitions} partitions", durability)
+            what = f"frame of 50 messages, {partitions:,} partitions, {durability}: broker's processor time"
+            yield at_most(what, 100, "us", _figure(frame, "broker_us_per_frame"))
     memory = _figure(_first(results, "memory", "5 GB written and read"), "growth_mb")
     yield at_most("growth of resident memory while 5 GB pass", 100, "MB", memory)
     yield at_most("start-up with 5 GB and 1,000 partitions", 2, "s", _figure(startup, "ready_s"))
@@ -282,13 +289,20 @@ def _spark_orders(results: Results) -> Iterable[Verdict]:
     def figure(detail: str, metric: str) -> Figure | None:
         return _figure(_first(results, "spark-orders", detail), metric)
 
-    ours, parquet = figure("full scan through the broker", "rate"), figure("full scan of Parquet", "rate")
-    ratio = ours and ours.over(parquet)
-    yield at_least("spark: full scan of JSON orders through the broker against Parquet", 0.6, "times", ratio)
+    parquet = figure("full scan of Parquet", "rate")
+    for where, target in (("of segment files", 0.8), ("through the broker", 0.6)):
+        ours = figure(f"full scan {where}", "rate")
+        ratio = ours and ours.over(parquet)
+        yield at_least(f"spark: full scan of JSON orders {where} against Parquet", target, "times", ratio)
+    typed, plain = figure("typed aggregation", "rate"), figure("aggregation by from_json", "rate")
+    ratio = typed and typed.over(plain)
+    yield at_least("spark: typed aggregation of JSON orders against from_json", 1.5, "times", ratio)
     found = figure("look-up of a key through the broker", "seconds")
     yield at_most("spark: look-up of a key among 1.5 M orders", 0.5, "s", found)
     first = figure("first count through the broker", "first_result_s")
     yield at_most("spark: first result of a new session", 12, "s", first)
+    start = figure("first count through the broker", "start_s")
+    yield at_most("spark: start of a session, with an archive of classes", 5, "s", start)
 
 
 def _spark_kafka(results: Results) -> Iterable[Verdict]:
@@ -304,6 +318,12 @@ def _spark_writes(results: Results) -> Iterable[Verdict]:
     for detail in ("values", "keys and values"):
         rate = _figure(_first(results, "spark-writes", detail), "rate")
         yield at_least(f"Spark: a DataFrame of {detail} into a topic, exactly once", 6e5, "rows/s", rate)
+    one, several = (
+        _figure(_first(results, "spark-writes", f"rows with topics, {where}"), "rate")
+        for where in ("into one topic", "each into its topic")
+    )
+    ratio = several and several.over(one)
+    yield at_least("Spark: rows into eight topics by a column against one topic", 0.9, "times", ratio)
 
 
 def _spark_archive(results: Results) -> Iterable[Verdict]:

@@ -13,6 +13,8 @@ from benchmarks.machine.noise import Noise
 from benchmarks.measurement import Metrics, Results
 from benchmarks.scale import Scale
 
+FEW = 2
+
 
 class Run:
     def __init__(self, scale: Scale, scratch: Path) -> None:
@@ -48,6 +50,10 @@ class Run:
 
     def repetitions(self) -> range:
         return range(self.scale.repetitions)
+
+    def few_repetitions(self) -> range:
+        """For work that takes minutes."""
+        return range(min(FEW, self.scale.repetitions))
 
     @contextlib.contextmanager
     def measuring(

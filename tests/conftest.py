@@ -4,6 +4,7 @@ import gc
 import os
 import signal
 import tempfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from postgres_cluster import PostgresCluster, programs, running_cluster
 from work_order import SharedTogetherLongestFirst
 
 _SLOW_IS_FINE = (HealthCheck.too_slow, HealthCheck.data_too_large)
@@ -61,6 +63,23 @@ def descriptors_are_closed(request: pytest.FixtureRequest) -> Iterator[None]:
         gc.collect()  # what is only referred to in circles is not left open
     left = [_link(name) for name in os.listdir("/proc/self/fd")]
     assert len(left) - before <= MAX_LEFT_OPEN, f"{before} descriptors before, now {len(left)}: {sorted(left)}"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresCluster]:
+    """One PostgreSQL for all tests of a process, without fsync: tests of durability start their own."""
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
+    with running_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def database(postgres: PostgresCluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of an empty schema of this test."""
+    schema = f"test_{os.getpid()}_{zlib.crc32(request.node.nodeid.encode()):08x}"
+    yield f"{postgres.address}?schema={schema}"
+    postgres.sql(f"drop schema if exists {schema} cascade")
 
 
 def _link(name: str) -> str:

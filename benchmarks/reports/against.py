@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.machine.noise import NOISY_CORES
 from benchmarks.measurement import Measurement, Metrics
 from benchmarks.reports.report import NOISE
 from benchmarks.reports.tables import number, table
@@ -30,6 +31,9 @@ class Ratio(NamedTuple):
     base: float
     this: float
     by_turn: list[float]
+    """Of the turns in which others used little of the machine; of all turns if there is none."""
+    is_noisy: bool = False
+    """Others used more in every turn."""
 
     @property
     def median(self) -> float:
@@ -37,9 +41,11 @@ class Ratio(NamedTuple):
 
     @property
     def verdict(self) -> str:
+        if self.is_noisy:
+            return "noisy"
         if self.median >= TOLERANCE:
             return ""
-        return "worse" if max(self.by_turn) < 1 else "unclear"
+        return "worse" if len(self.by_turn) > 1 and max(self.by_turn) < 1 else "unclear"
 
 
 def measure_against(base: Path, turns: int, arguments: Sequence[str], scratch: Path) -> list[Ratio]:
@@ -59,8 +65,12 @@ def measure_against(base: Path, turns: int, arguments: Sequence[str], scratch: P
 def ratios(pairs: Sequence[tuple[Result, Result]]) -> list[Ratio]:
     """Every figure that both checkouts have in every turn; first how fast the processor was for each."""
     turns = [(_figures(base), _figures(this)) for base, this in pairs]
+    noisy = [_noisy(base) | _noisy(this) for base, this in pairs]
     shared = [key for key in turns[0][0] if all(key in base and key in this for base, this in turns)]
-    found = [_ratio(figure, metric, turns) for figure, metric in shared]
+    found = []
+    for figure, metric in shared:
+        quiet = [turn for turn, loud in zip(turns, noisy, strict=True) if figure not in loud]
+        found.append(_ratio(figure, metric, quiet or turns, is_noisy=not quiet))
     return sorted(found, key=lambda ratio: not ratio.metric.startswith("calibration"))
 
 
@@ -72,11 +82,12 @@ def show_ratios(found: Sequence[Ratio]) -> str:
             number(ratio.base),
             number(ratio.this),
             f"{ratio.median:.2f} ({min(ratio.by_turn):.2f}-{max(ratio.by_turn):.2f})",
+            str(len(ratio.by_turn)),
             ratio.verdict,
         ]
         for ratio in found
     ]
-    return table(["figure", "metric", "base", "this", "ratio, better above 1", ""], rows)
+    return table(["figure", "metric", "base", "this", "ratio, better above 1", "turns", ""], rows)
 
 
 def _run(checkout: Path, arguments: Sequence[str], results: Path) -> Result:
@@ -103,6 +114,15 @@ def _figures(result: Result) -> Figures:
     return found | {("the machine", metric): statistics.median(values) for metric, values in speeds.items()}
 
 
+def _noisy(result: Result) -> set[str]:
+    """What was measured while others used much of the machine."""
+    return {
+        _name(measurement)
+        for measurement in result.measurements
+        if any(repetition.get(name, 0.0) > NOISY_CORES for repetition in measurement.repetitions for name in NOISE)
+    }
+
+
 def _metrics(measurement: Measurement) -> Metrics:
     """Cores become processor time per message, which swings less than a rate does; a maximum says nothing."""
     medians = {
@@ -120,9 +140,9 @@ def _name(m: Measurement) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _ratio(figure: str, metric: str, turns: Sequence[tuple[Figures, Figures]]) -> Ratio:
+def _ratio(figure: str, metric: str, turns: Sequence[tuple[Figures, Figures]], *, is_noisy: bool) -> Ratio:
     key = (figure, metric)
     base, this = [turn[0][key] for turn in turns], [turn[1][key] for turn in turns]
     pairs = zip(this, base, strict=True) if metric.startswith("rate") else zip(base, this, strict=True)
     by_turn = [high / low if low else 1.0 for high, low in pairs]
-    return Ratio(figure, metric, statistics.median(base), statistics.median(this), by_turn)
+    return Ratio(figure, metric, statistics.median(base), statistics.median(this), by_turn, is_noisy)

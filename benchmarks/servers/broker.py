@@ -22,8 +22,9 @@ WARM_UP_TOPIC = "warm-up"
 class Broker:
     """One data directory and the process that serves it; may be started again after a stop or a kill."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *arguments: str) -> None:
         self.data_dir = data_dir
+        self._arguments = arguments
         self.start_seconds = 0.0
         """From the start of the process until /readyz was 200, Python's own start included."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -49,6 +50,7 @@ class Broker:
         state_file = self.data_dir / "broker.json"
         state_file.unlink(missing_ok=True)
         command = [program, "serve", "--data-dir", str(self.data_dir), "--http-port", "0", "--native-port", "0"]
+        command += self._arguments
         begin = time.monotonic()
         log = self.data_dir.with_suffix(".log")
         self._process = spawn(command, log)

@@ -7,6 +7,7 @@ from benchmarks.workloads.delays import measure_delays
 from benchmarks.workloads.messages.batch_sizes import measure_batch_sizes
 from benchmarks.workloads.messages.fan import measure_fan
 from benchmarks.workloads.messages.http_publish import measure_http_publish
+from benchmarks.workloads.messages.small_frames import measure_small_frames
 from benchmarks.workloads.node.import_time import measure_import_time
 from benchmarks.workloads.node.loop_stall import measure_loop_stall
 from benchmarks.workloads.node.memory import measure_memory
@@ -16,6 +17,7 @@ from benchmarks.workloads.observe.console import measure_console
 from benchmarks.workloads.observe.metrics import measure_observe
 from benchmarks.workloads.observe.searching import measure_search
 from benchmarks.workloads.observe.tracing import measure_tracing
+from benchmarks.workloads.postgres import measure_postgres
 from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
 from benchmarks.workloads.queues.unsettled import measure_queue_unsettled
@@ -42,6 +44,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "import": measure_import_time,
     "stall": measure_loop_stall,
     "batches": measure_batch_sizes,
+    "small-frames": measure_small_frames,
     "partitions-at-once": measure_partitions_at_once,
     "partition-curve": measure_partition_curve,
     "index-curve": measure_index_curve,
@@ -56,6 +59,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "delays": measure_delays,
     "transactions": measure_transactions,
     "compaction": measure_compaction,
+    "postgres": measure_postgres,
     "observe": measure_observe,
     "search": measure_search,
     "tracing": measure_tracing,

@@ -7,7 +7,7 @@ import os
 from functools import lru_cache
 
 import quiver
-from quiver.model.errors import ConnectionLost
+from quiver.model.errors import ConnectionLost, InvalidRequest
 
 _CLIENT_ID = "quiver-spark"
 
@@ -25,3 +25,15 @@ def _client(bootstrap: str, timeout_seconds: float, pid: int) -> quiver.Client:
 def unreachable(error: ConnectionLost) -> ConnectionLost:
     """The error with the option that says where the broker is."""
     return ConnectionLost(f"{error.message}; is the broker running there (option bootstrap)?")
+
+
+def address_of(broker: quiver.Client | str) -> str:
+    """An address as it is, or that of the client that `quiver.open` returned, whose broker then listens on a port of
+    this machine."""
+    if isinstance(broker, str):
+        return broker
+    listen = getattr(broker, "listen", None)
+    if listen is None:
+        raise InvalidRequest(problem="give the address of the broker, or the client that quiver.open returned")
+    address: str = listen()
+    return address

@@ -9,23 +9,38 @@ from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions, Storage
+from quiver.storage.postgres.database.address import parse_address
+from quiver.storage.postgres.storage import PostgresStorage
 
-KINDS = ["memory-fsync", "local-fsync", "local-interval", "local-memory"]
+KINDS = [
+    "memory-fsync",
+    "local-fsync",
+    "local-interval",
+    "local-memory",
+    "postgres-fsync",
+    "postgres-interval",
+    "postgres-memory",
+]
 
 
 class EngineUnderTest:
     """A storage, options of one durability, and how to open the storage again after closing it."""
 
-    def __init__(self, kind: str, root: Path) -> None:
+    def __init__(self, kind: str, root: Path, database: str | None = None) -> None:
         self.engine, durability = kind.split("-")
         self.options = LogOptions(durability=durability, segment_bytes=64 * 1024)
-        self.keeps_frames_over_reopen = kind != "local-memory"
+        self.keeps_frames_over_reopen = kind not in ("local-memory", "postgres-memory")
+        self._database = database
         self._root = root
         self._memory = MemoryStorage()
 
     async def open(self) -> Storage:
         if self.engine == "memory":
             return self._memory
+        if self._database is not None:
+            postgres = PostgresStorage(parse_address(self._database))
+            await postgres.open()
+            return postgres
         storage = LocalStorage(self._root / "data", LocalSettings(min_free_bytes=0))
         await storage.open()
         return storage
@@ -33,7 +48,8 @@ class EngineUnderTest:
 
 @pytest.fixture(params=KINDS)
 def under_test(request: pytest.FixtureRequest, tmp_path: Path) -> EngineUnderTest:
-    return EngineUnderTest(request.param, tmp_path)
+    database = request.getfixturevalue("database") if request.param.startswith("postgres") else None
+    return EngineUnderTest(request.param, tmp_path, database)
 
 
 @pytest.fixture

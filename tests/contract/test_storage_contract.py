@@ -397,15 +397,15 @@ class TestSnapshots:
 
 class TestStorage:
     async def test_logs_are_listed_and_deleted(self, storage: Storage, under_test: EngineUnderTest) -> None:
-        for log_id in ("topics/1/0", "topics/1/1", "topics/12/0", "internal/metadata"):
+        for log_id in ("topics/1/0", "topics/1/1", "topics/12/0", "internal/coordination"):
             await storage.open_log(log_id, under_test.options)
-        assert await storage.list_logs() == ["internal/metadata", "topics/1/0", "topics/1/1", "topics/12/0"]
+        assert await storage.list_logs() == ["internal/coordination", "topics/1/0", "topics/1/1", "topics/12/0"]
         assert await storage.list_logs("topics/1/") == ["topics/1/0", "topics/1/1"]
         await storage.delete_logs("topics/1")
         await storage.delete_logs("topics/1")
         assert await storage.list_logs("topics") == ["topics/12/0"]
         await storage.delete_logs("topics/12")
-        assert await storage.list_logs() == ["internal/metadata"]
+        assert await storage.list_logs() == ["internal/coordination"]
 
     async def test_a_deleted_log_starts_empty(self, storage: Storage, under_test: EngineUnderTest) -> None:
         log = await storage.open_log("topics/1/0", under_test.options)

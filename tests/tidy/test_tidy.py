@@ -86,8 +86,8 @@ EMPTY_WORDS = {"utils", "util", "manager", "helper", "helpers", "impl", "base", 
 UNEXPLAINED = re.compile(r"#\s*(?:type:\s*ignore(?!\[)|noqa(?!:)|pragma: no cover\s*$)")
 RULER = re.compile(r"^\s*#\s*[-=#*~_]{4,}|[\u2500-\u257f]")
 
-DOORS = {"pyspark_quiver"}
-"""Imported by nobody, and alive: what Spark looks for."""
+DOORS = {"pyspark_quiver", "quiver.app.workers.node", "quiver.app.workers.environment"}
+"""Imported by nobody, and alive: what Spark looks for, and the start of several workers, which is no setting yet."""
 
 MAX_FILE_LINES = 400
 TABLES = {Path("src/quiver/model/errors.py")}
@@ -134,6 +134,18 @@ def test_the_outside_world_comes_in_through_system() -> None:
                 instead = FILES
             if instead is not None:
                 bad.append(f"{path}:{line}: {call}: {instead}")
+    assert not bad, _found(bad)
+
+
+def test_the_broker_does_not_import_pandas() -> None:
+    """Arrow imports it, a second of work on the loop, to recognise its types."""
+    bad = [
+        f"{path}:{line}: {call}: go through quiver.records.arrow_arrays"
+        for path in SOURCES
+        if package_of(path) not in ("", "records")
+        for call, line in calls_in(path)
+        if call in ("pyarrow.array", "pyarrow.scalar") or call.endswith(".to_numpy")
+    ]
     assert not bad, _found(bad)
 
 

@@ -11,7 +11,7 @@ from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
-from benchmarks.servers.server import HOST
+from benchmarks.servers.server import HOST, cpu_seconds
 
 CONNECTIONS = 32
 MESSAGE_BYTES = 100
@@ -38,8 +38,10 @@ def _measure(run: Run, broker: Broker, durability: str) -> None:
         detail=f"{CONNECTIONS} connections",
         server_pids=[broker.pid],
     ) as metrics:
+        before = cpu_seconds([broker.pid])
         outcome = run_roles({"publish": Role(_publish, (broker.http_port, count))})["publish"]
         metrics["rate"] = len(outcome.result) / outcome.seconds
+        metrics["broker_us_per_request"] = (cpu_seconds([broker.pid]) - before) / count * 1e6
         metrics |= latency_metrics("ack", outcome.result)
 
 

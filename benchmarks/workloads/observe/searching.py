@@ -21,8 +21,10 @@ SEARCHES = {
     "a field": "value.number > 30000",
     "a text": 'value.customer.name == "nobody at all"',
     "a pattern": 'matches(value.note, "zz+y")',
+    "a calculation": "value.number * 2 > 60000",
 }
-"""Nothing fits, so that all messages are looked at."""
+"""Nothing fits, so that all messages are looked at. The bytes of no message have what the first three search for;
+for the last, every message is decoded."""
 TAIL_RATE, TAIL_SECONDS = 100_000, 10.0
 
 

@@ -58,7 +58,7 @@ def measure_spark_archive(run: Run) -> None:
             else:
                 run.skip("quiver spark-archive to an object store", reason)
             pids = [broker.pid, *([store.pid] if store else ())]
-            for _ in run.repetitions():
+            for _ in run.few_repetitions():
                 for name, work in works.items():
                     for where, source in sources.items():
                         _measure(run, pids, f"{name} {where}", partial(spark.run, work, source, place), count)

@@ -58,7 +58,7 @@ def _measure(run: Run, spark: SparkProcess, broker: Broker, server: KafkaServer,
     for source, limit in subjects.values():
         spark.run(scan, source)
         spark.run(stream, source, {limit: str(rows)}, run.scratch)
-    for _ in run.repetitions():
+    for _ in run.few_repetitions():
         for subject, (source, limit) in subjects.items():
             for detail, work, arguments in (
                 ("full scan", scan, ()),

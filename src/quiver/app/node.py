@@ -4,6 +4,7 @@ import logging
 from dataclasses import dataclass
 
 from quiver.app.config import Config
+from quiver.app.workers.seat import WorkerSeat
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.model.errors import InvalidSetting
 from quiver.storage.compactor import process_compactor
@@ -12,6 +13,7 @@ from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
+from quiver.storage.postgres.database.address import parse_address
 
 _log = logging.getLogger(__name__)
 
@@ -31,13 +33,13 @@ class RunningBroker:
             await self.storage.close()
 
 
-async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
-    """Opens the data directory and starts a broker on it; one in memory touches no directory.
+async def start_broker(config: Config, *, in_memory: bool = False, seat: WorkerSeat | None = None) -> RunningBroker:
+    """Opens the data directory or the database and starts a broker on it; one in memory touches neither.
 
-    Raises DataDirectoryInUse if another process uses the directory, InvalidSetting if it cannot be used. Nothing
+    Raises DataDirectoryInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
-    storage: Storage = MemoryStorage() if in_memory else await _open_directory(config)
+    storage = await _open_storage(config, seat, in_memory=in_memory)
     broker = Broker(
         storage,
         limits=config.limits,
@@ -56,10 +58,34 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
     return RunningBroker(storage, broker)
 
 
-async def _open_directory(config: Config) -> LocalStorage:
+async def _open_storage(config: Config, seat: WorkerSeat | None, *, in_memory: bool) -> Storage:
+    if in_memory:
+        return MemoryStorage()
+    return await _open_directory(config, seat) if config.storage is None else await _open_database(config.storage)
+
+
+async def _open_database(address: str) -> Storage:
+    try:
+        from quiver.storage.postgres.storage import PostgresStorage
+    except ModuleNotFoundError as error:
+        problem = f"{error.name} is not installed; install quivermq[postgres]"
+        raise InvalidSetting(setting="storage", problem=problem) from error
+    storage = PostgresStorage(parse_address(address))
+    try:
+        await storage.open()
+    except BaseException:
+        await storage.close()
+        raise
+    return storage
+
+
+async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStorage:
+    settings = LocalSettings(config.max_open_files or None, config.min_free_bytes, config.sync_threads)
+    if seat is not None:
+        settings = settings._replace(worker=seat.worker, workers=seat.workers, lock_fd=seat.lock_fd)
     storage = LocalStorage(
         config.data_dir,
-        LocalSettings(config.max_open_files or None, config.min_free_bytes, config.sync_threads),
+        settings,
         LocalSystem(new_compactor=process_compactor),
     )
     try:

@@ -1,71 +1,63 @@
 """The broker as a process: data directory, native port, HTTP port, signals and a clean end."""
 
 import asyncio
-import ipaddress
 import logging
 import os
 import resource
 import signal
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
 
 import msgspec
 
+from quiver.app.addresses import STATE_FILE, Addresses, advertised_host, state_of, warn_if_exposed
 from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config, shown_values
 from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker
+from quiver.app.workers.inbox_reader import InboxReader
+from quiver.app.workers.seat import WorkerSeat
 from quiver.broker.broker import Broker
 from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
 from quiver.gateways.http.routes import own_routes
+from quiver.gateways.native.context import WorkerPlace
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
 from quiver.gateways.queen.routes import queen_routes
 from quiver.gateways.queen.routes.port import port_routes
+from quiver.links.peers import Peers
+from quiver.links.request import Handlers
 from quiver.metrics.sources.node import Build, ProcessNumbers
 from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 from quiver.system.memory_budget import MemoryBudget
+from quiver.system.network import OpenedNetwork, TcpNetwork
 
 _log = logging.getLogger(__name__)
 
-STATE_FILE = "broker.json"
-_WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
-
-
-class Addresses(NamedTuple):
-    """Where a running broker listens."""
-
-    host: str
-    http_port: int
-    native_port: int
-    queen_port: int | None = None
-
-    @property
-    def queen(self) -> str | None:
-        return None if self.queen_port is None else f"http://{self._shown_host}:{self.queen_port}"
-
-    @property
-    def http(self) -> str:
-        return f"http://{self._shown_host}:{self.http_port}"
-
-    @property
-    def native(self) -> str:
-        return f"{self._shown_host}:{self.native_port}"
-
-    @property
-    def _shown_host(self) -> str:
-        return f"[{self.host}]" if ":" in self.host else self.host
-
 
 class Server:
-    """A broker with its ports. `start` and `stop` may be called several times."""
+    """A broker with its ports. `start` and `stop` may be called several times.
 
-    def __init__(self, config: Config, *, clock: Clock | None = None, files: Files | None = None) -> None:
-        self._config = config
+    With a `seat` it is one worker of several: it serves the listeners of its supervisor, takes connections that other
+    workers pass to it, and calls other workers through `peers`. What others may ask of it is added to `handlers`.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        clock: Clock | None = None,
+        files: Files | None = None,
+        seat: WorkerSeat | None = None,
+    ) -> None:
+        self._config, self._seat = config, seat
+        self.handlers = Handlers()
+        self.peers: Peers | None = None
+        self._inbox: InboxReader | None = None
         self._clock = clock or SystemClock()
         self._files = files or Files()
         self._running: RunningBroker | None = None
@@ -83,22 +75,18 @@ class Server:
             await self.stop()
             raise
         addresses = self.addresses
-        self._write_state(addresses)
-        if not _is_loopback(self._config.host):
-            _log.warning(
-                "listening on %s without authentication: anybody at ports %d and %d can read, change and delete "
-                "everything; keep them behind a firewall, or listen on 127.0.0.1",
-                self._config.host or "every interface",
-                addresses.http_port,
-                addresses.native_port,
-            )
+        if self._seat is None:
+            state = state_of(addresses, os.getpid(), self._clock.now_ms())
+            self._files.make_directory(self._config.data_dir)  # on a database, nobody else has made it
+            self._files.write_file(self._state_path, msgspec.json.encode(state) + b"\n", sync=False)
+            warn_if_exposed(self._config, addresses)
         return addresses
 
     async def _start_parts(self) -> None:
-        config = self._config
+        config, seat = self._config, self._seat
         slow_client_seconds = config.slow_client_timeout_ms / 1000
         budget = MemoryBudget(config.memory_budget, request_bytes=config.max_request_bytes)
-        self._running = await start_broker(config)
+        self._running = await start_broker(config, seat=seat)
         self._native = NativeGateway(
             self._running.broker,
             host=config.host,
@@ -107,7 +95,10 @@ class Server:
                 stall_seconds=slow_client_seconds, least_bytes_per_second=config.slow_client_rate
             ),
             budget=budget,
+            network=TcpNetwork() if seat is None else OpenedNetwork(seat.native),
         )
+        if seat is not None:
+            self._native.place = WorkerPlace(seat.worker, seat.workers, seat.pass_client)
         await _bind("native_port", config.native_port, self._native.start)
         self._http = HttpGateway(
             self._running.broker,
@@ -118,10 +109,17 @@ class Server:
             budget=budget,
         )
         self._start_metrics(self._running.broker, self._native, self._http, budget)
-        await _bind("http_port", config.http_port, self._http.start)
+        await _bind("http_port", config.http_port, partial(self._http.start, None if seat is None else seat.http))
         self._native.other_ports.http = self._http.port
-        if config.queen_port is not None:
+        if seat is not None:
+            self._start_links(seat, self._native)
+        elif config.queen_port is not None:
             await self._start_queen(self._running.broker, config.queen_port, budget)
+
+    def _start_links(self, seat: WorkerSeat, native: NativeGateway) -> None:
+        self.peers = Peers(seat.worker, seat.workers, seat.dial, self.handlers)
+        self._inbox = InboxReader(seat.inbox, native.serve_socket, self.peers.accept)
+        self._inbox.start()
 
     async def _start_queen(self, broker: Broker, port: int, budget: MemoryBudget) -> None:
         self._queen = HttpGateway(
@@ -159,10 +157,8 @@ class Server:
     def addresses(self) -> Addresses:
         if self._native is None or self._http is None:
             raise Closed(what="the server")
-        config = self._config
-        host = config.advertise or ("localhost" if config.host in _WILDCARDS else config.host)
         queen_port = None if self._queen is None else self._queen.port
-        return Addresses(host, self._http.port, self._native.port, queen_port)
+        return Addresses(advertised_host(self._config), self._http.port, self._native.port, queen_port)
 
     async def stop(self) -> bool:
         """Refuses new work, finishes what was accepted, sends its responses, syncs and closes.
@@ -180,11 +176,15 @@ class Server:
         clean &= await self._stop_gateways(total)
         if self._running is not None:
             clean &= await _within(total * 0.2, "closing the data", self._running.storage.close())
-            self._files.remove(self._state_path)
+            if self._seat is None:
+                self._files.remove(self._state_path)
         return clean
 
     async def _stop_gateways(self, total: float) -> bool:
         ends: list[Awaitable[None]] = []
+        if self._inbox is not None and self.peers is not None:
+            self._inbox.stop()
+            ends.append(self.peers.close(total * 0.07))
         if self._native is not None:
             ends.append(self._native.stop(total * 0.07))
         if self._http is not None:
@@ -207,27 +207,17 @@ class Server:
     def _state_path(self) -> Path:
         return self._config.data_dir / STATE_FILE
 
-    def _write_state(self, addresses: Addresses) -> None:
-        state = {
-            "pid": os.getpid(),
-            "host": addresses.host,
-            "http_port": addresses.http_port,
-            "native_port": addresses.native_port,
-            "http": addresses.http,
-            "native": addresses.native,
-            "started_at_ms": self._clock.now_ms(),
-        }
-        if addresses.queen_port is not None:
-            state["queen_port"] = addresses.queen_port
-        self._files.write_file(self._state_path, msgspec.json.encode(state) + b"\n", sync=False)
-
 
 async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> bool:
     """Runs a broker until SIGTERM or SIGINT; True when it ended cleanly. `on_ready` is called once it is ready."""
     stopping = asyncio.Event()
     stop_on_signals(stopping)
+    return await run_server(Server(config), stopping, on_ready=on_ready)
+
+
+async def run_server(server: Server, stopping: asyncio.Event, *, on_ready: Callable[[Addresses], None]) -> bool:
+    """Starts a server, and stops it when the event is set; True when it ended cleanly."""
     raise_open_file_limit()
-    server = Server(config)
     starting = asyncio.ensure_future(server.start())
     waiting = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -244,13 +234,6 @@ async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> boo
     clean = await server.stop()
     _log.info("stopped" if clean else "not everything was closed in time: the next start checks the ends of the logs")
     return clean
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.rstrip(".").lower() == "localhost"
 
 
 def raise_open_file_limit() -> None:

@@ -6,7 +6,9 @@ from typing import Any, NamedTuple
 
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
+from quiver.broker.metadata import Metadata
 from quiver.broker.settings import BrokerSettings as BrokerSettings
+from quiver.coordination.port import Coordination
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.redrive_jobs import RedriveJobs
 from quiver.dead_letters.service import DeadLetters
@@ -47,11 +49,10 @@ from quiver.streams.lag import GroupLag
 from quiver.streams.poll.members import PollMembers
 from quiver.streams.poll.poll import Poll
 from quiver.streams.reset import OffsetReset
-from quiver.streams.service import Streams
+from quiver.streams.service import StreamContext, Streams
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.topics.admin import TopicAdmin
-from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.compaction import Compactions, TopicCompaction
 from quiver.topics.details import TopicDetails, topic_details
 from quiver.topics.partitions import Partitions
@@ -82,32 +83,30 @@ class Broker:
         clock: Clock | None = None,
         randomness: Randomness | None = None,
         settings: BrokerSettings | None = None,
+        coordination: Coordination | None = None,
     ) -> None:
+        """Without `coordination`, it is in a journal of this broker."""
         self.limits = limits or Limits()
         self.clock = clock or SystemClock()
         self.settings = settings or BrokerSettings()
         self._storage = storage
         randomness = randomness or SystemRandomness()
-        self._catalogue = TopicCatalogue(
-            clock=self.clock, randomness=randomness, defaults=self.settings.topic_defaults, limits=self.limits
+        self.metadata = Metadata(
+            coordination, self.settings, clock=self.clock, randomness=randomness, limits=self.limits
         )
-        self._partitions = Partitions(storage, clock=self.clock, limits=self.limits)
-        self._topics = TopicAdmin(self._catalogue, self._partitions, auto_create=self.settings.auto_create)
+        self._catalogue, self._producer_ids = self.metadata.catalogue, self.metadata.producer_ids
+        self._partitions, self._topics = self._new_topics()
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
-        coordinator = Coordinator(
-            self._catalogue.producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms
-        )
-        self._publish = Publish(self._catalogue, self._partitions, self.delays, coordinator, clock=self.clock)
+        coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
+        self._publish = self._new_publish(coordinator)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
-        self.groups = Groups(clock=self.clock)
+        self.groups = Groups(self.metadata.view, clock=self.clock)
         self.queues = self._new_queues(randomness)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
         self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
-        self.streams = Streams(
-            self.groups, self._catalogue, self._partitions, self.queues, clock=self.clock, randomness=randomness
-        )
+        self.streams = self._new_streams(randomness)
         self.lag = GroupLag(self.groups, self.streams, self.queues, self._partitions, clock=self.clock)
         self.offset_reset = OffsetReset(self.groups, self.streams, self.queues, self._catalogue, self._partitions)
         self.group_admin = GroupAdmin(self.groups, self.streams, self.queues, self.lag, clock=self.clock)
@@ -125,21 +124,43 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self._trace_collector = TraceCollector(
-            self._catalogue, self._partitions, self.queues, self.groups, self._topics, clock=self.clock
-        )
-        self.traces = TraceStore(self._catalogue, self._partitions, self._trace_collector, clock=self.clock)
+        self._trace_collector, self.traces = self._new_traces()
         self._storage_numbers, self.metrics = self._new_collector()
-        self._maintenance = Maintenance(
-            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
-        )
-        self._compactions = Compactions(
-            self._catalogue, self._partitions, clock=self.clock, every_seconds=self.settings.maintenance_seconds
-        )
+        self._maintenance, self._compactions = self._new_maintenance()
         self._topics.subscribe(self.queues, self.delays, self.streams)
         self._health = self._new_health()
         self._running = False
         self._started_at = self.clock.monotonic()
+
+    def _new_topics(self) -> tuple[Partitions, TopicAdmin]:
+        placement = self.settings.placement
+        partitions = Partitions(self._storage, clock=self.clock, limits=self.limits, owns=placement.owns_partition)
+        auto_create, is_controller = self.settings.auto_create, placement.is_controller
+        return partitions, TopicAdmin(
+            self._catalogue, partitions, auto_create=auto_create, is_controller=is_controller
+        )
+
+    def _new_publish(self, coordinator: Coordinator) -> Publish:
+        return Publish(
+            self._catalogue, self._partitions, self.delays, coordinator, self._producer_ids, clock=self.clock
+        )
+
+    def _new_streams(self, randomness: Randomness) -> Streams:
+        context = StreamContext(self.clock, randomness, self.settings.placement)
+        return Streams(self.groups, self._catalogue, self._partitions, self.queues, context=context)
+
+    def _new_traces(self) -> tuple[TraceCollector, TraceStore]:
+        collector = TraceCollector(self._catalogue, self._partitions, self.queues, self.groups, self._topics)
+        return collector, TraceStore(self._catalogue, self._partitions, collector, clock=self.clock)
+
+    def _new_maintenance(self) -> tuple[Maintenance, Compactions]:
+        clock, every_seconds = self.clock, self.settings.maintenance_seconds
+        return (
+            Maintenance(
+                self._catalogue, self._partitions, self._producer_ids, clock=clock, every_seconds=every_seconds
+            ),
+            Compactions(self._catalogue, self._partitions, clock=clock, every_seconds=every_seconds),
+        )
 
     def _new_queues(self, randomness: Randomness) -> Queues:
         mover = DeadLetterMover(self._catalogue, self._partitions, self._topics, groups=self.groups, clock=self.clock)
@@ -184,17 +205,16 @@ class Broker:
             self.queues,
             parts={
                 "catalogue": self._topics,
-                "groups": self.groups,
                 "streams": self.streams,
                 "transactions": self.transactions,
                 "schedules": self.schedules,
             },
             tasks=[
+                *self.metadata.tasks,
                 self._maintenance.task,
                 self._compactions.task,
                 self.queues.task,
                 *self.delays.tasks,
-                self.groups.task,
                 self.streams.task,
                 self.transactions.task,
                 self._trace_collector.task,
@@ -207,9 +227,8 @@ class Broker:
         began = self.clock.monotonic()
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
-        await self._catalogue.open(self._storage, leader_epoch)
+        await self.metadata.open(self._storage, leader_epoch)
         await self._topics.open()
-        await self.groups.open(self._storage, leader_epoch)
         await self.streams.open(self._storage, leader_epoch)
         self._maintenance.start()
         self._compactions.start()
@@ -219,11 +238,13 @@ class Broker:
             await self.queues.open()
         await self.delays.start()
         if groups_lost is None:
-            await self.transactions.start(self._storage, leader_epoch)
+            if self.settings.placement.is_controller:
+                await self.transactions.start(self._storage, leader_epoch)
             await self.queues.start()
         else:
             self.transactions.refuse(groups_lost)
-        await self.schedules.start(self._storage, leader_epoch)
+        if self.settings.placement.is_controller:
+            await self.schedules.start(self._storage, leader_epoch)
         self._trace_collector.start()
         self._topics.resume_removals()
         self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
@@ -244,9 +265,8 @@ class Broker:
         await self.delays.stop()
         await self.queues.stop()
         await self.streams.close()
-        await self.groups.close()
         await self._partitions.close()
-        await self._catalogue.close()
+        await self.metadata.close()
 
     @property
     def node_id(self) -> str:
@@ -351,9 +371,9 @@ class Broker:
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
             if following is None:
-                return await self._catalogue.producer_ids.next_epoch(producer_id, epoch)
+                return await self._producer_ids.next_epoch(producer_id, epoch)
             return following.producer_id, following.epoch
-        return await self._catalogue.producer_ids.new(), 0
+        return await self._producer_ids.new(), 0
 
     # health
 

@@ -1,5 +1,6 @@
 """Retention and snapshots, on a timer."""
 
+from quiver.producers.service import ProducerIds
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
@@ -14,10 +15,17 @@ class Maintenance:
     """Runs until it is stopped. A failure is logged and tried again in the next round."""
 
     def __init__(
-        self, catalogue: TopicCatalogue, partitions: Partitions, *, clock: Clock, every_seconds: float
+        self,
+        catalogue: TopicCatalogue,
+        partitions: Partitions,
+        producer_ids: ProducerIds,
+        *,
+        clock: Clock,
+        every_seconds: float,
     ) -> None:
         self._catalogue = catalogue
         self._partitions = partitions
+        self._producer_ids = producer_ids
         self._clock = clock
         self._snapshots_due = 0.0
         self.task = PeriodicTask("maintenance", self._run, every_seconds=every_seconds)
@@ -31,8 +39,8 @@ class Maintenance:
 
     async def _run(self, failures: Failures) -> None:
         await self._apply_retention(failures)
-        with failures.of("a snapshot of the metadata"):
-            await self._catalogue.snapshot_if_due()
+        with failures.of("a snapshot of producers"):
+            await self._producer_ids.snapshot_if_due()
         if self._clock.monotonic() >= self._snapshots_due:
             self._snapshots_due = self._clock.monotonic() + _SNAPSHOT_EVERY_SECONDS
             await self._snapshot_partitions(failures)

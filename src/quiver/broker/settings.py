@@ -2,6 +2,7 @@
 
 import msgspec
 
+from quiver.cluster.placement import ALONE, Placement
 from quiver.model.limits import TRANSACTION_OPEN_MS
 from quiver.model.topic import TopicConfig
 from quiver.storage.history import NO_HISTORY, History
@@ -17,3 +18,5 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a transaction may be open, even if its producer keeps sending heartbeats."""
     delivery_history: History = NO_HISTORY
     """How much of delivery journals is kept beyond what they need."""
+    placement: Placement = ALONE
+    """Which worker this is, among how many: it opens the units that it owns."""

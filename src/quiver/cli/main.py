@@ -28,6 +28,7 @@ class _Commands(LazyGroup):
         "pipeline": Subcommand("quiver.cli.commands.pipeline", "Run jobs on Spark: archive, replay, compact."),
         "top": Subcommand("quiver.cli.commands.top", "Show what a broker does, live."),
         "doctor": Subcommand("quiver.cli.commands.doctor", "Check a broker and its data, and say what to do."),
+        "storage": Subcommand("quiver.cli.storage.command", "Show and update the tables of a database."),
         "config": Subcommand("quiver.cli.commands.config", "Show the configuration and where each value came from."),
     }
 

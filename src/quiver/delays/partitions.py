@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from quiver.delays.partition.partition_delays import (
@@ -91,9 +91,10 @@ class DelayPartitions:
         """Why delays could not be opened."""
         return self._registry.problems
 
-    async def open_existing(self, topics: Iterable[Topic]) -> None:
+    async def open_existing(self) -> None:
         """Opens those that have a schedule log."""
-        await self._registry.open_existing(self._storage, topics, SCHEDULE_SUFFIX, "delays")
+        owned = self._partitions.owned_places()
+        await self._registry.open_existing(self._storage, owned, SCHEDULE_SUFFIX, "delays")
 
     def get(self, topic_id: int, partition: int) -> PartitionDelays | None:
         """If they are open."""

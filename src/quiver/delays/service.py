@@ -68,7 +68,7 @@ class Delays:
 
     async def start(self) -> None:
         """Opens the existing delays and starts to deliver."""
-        await self._partitions.open_existing(self._catalogue.topics())
+        await self._partitions.open_existing()
         self._due_clock.start()
         self._maintenance.start()
 

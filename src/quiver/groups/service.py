@@ -1,72 +1,39 @@
-"""Groups on their journal: every change is on disk before anybody sees it."""
+"""Definitions of groups: a view of coordination, in which a change is durable before anybody sees it."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from quiver.groups.events import (
-    Event,
-    GroupCreated,
-    GroupDeleted,
-    GroupKind,
-    QueuePaused,
-    QueueResumed,
-    SettingsChanged,
-)
-from quiver.groups.table import Group, GroupTable
-from quiver.model.errors import CorruptData, GroupKindMismatch, GroupNotFound, GroupOrderingMismatch, QuiverError
+from quiver.cluster.placement import new_group_id
+from quiver.coordination.counter import Counter
+from quiver.coordination.port import Change, Delete, Put
+from quiver.coordination.view import View
+from quiver.groups.events import GROUPS, IDS_KEY, Group, GroupKind, event_of, group_key
+from quiver.groups.table import GroupTable
+from quiver.model.errors import GroupKindMismatch, GroupNotFound, GroupOrderingMismatch
 from quiver.model.names import check_name
 from quiver.model.queue import Ordering, Pause
-from quiver.storage.journaled_state import EventCodec, JournaledState
-from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.key_locks import KeyLocks
-from quiver.telemetry.failures import Failures
-from quiver.telemetry.periodic_task import PeriodicTask
 
-logger = logging.getLogger(__name__)
-
-LOG_ID = "internal/groups"
-_SNAPSHOT_CHECK_SECONDS = 1.0
-_CODEC: EventCodec[Event] = EventCodec(msgspec.json.encode, msgspec.json.Decoder(Event).decode)
+_IDS_BLOCK = 1000
 
 
 class Groups:
     """Which groups there are. A group's kind and ordering are fixed when it is created, at its first use."""
 
-    def __init__(self, *, clock: Clock) -> None:
+    def __init__(self, view: View, *, clock: Clock) -> None:
+        self._view = view
         self._clock = clock
         self._table = GroupTable()
-        self._journaled = JournaledState(LOG_ID, self._table, _CODEC, clock=clock)
-        self._last_id = 0
+        self._ids = Counter(view, IDS_KEY, block=_IDS_BLOCK)
         self.locks = KeyLocks()
-        """Held by everybody who changes a group, or needs it not to change."""
-        self.task = PeriodicTask("groups", self._keep_up, every_seconds=_SNAPSHOT_CHECK_SECONDS)
+        """Held by everybody in this process who changes a group, or needs it not to change."""
+        view.follow(GROUPS, self._apply)
 
-    async def open(self, storage: Storage, epoch: int) -> None:
-        """If the journal is damaged, `problem` is set and no group is known."""
-        try:
-            await self._journaled.open(storage, epoch)
-        except CorruptData as error:
-            logger.error("groups are not available until this is repaired: %s", error)
-            return
-        self.task.start()
-
-    async def close(self) -> None:
-        await self.task.stop()
-        await self._journaled.close()
-
-    @property
-    def problem(self) -> QuiverError | None:
-        """Why groups are not available; every request for them raises it."""
-        return self._journaled.problem
-
-    def check_readable(self) -> None:
-        """Raises `problem`, if there is one."""
-        if self._journaled.problem is not None:
-            raise self._journaled.problem
+    def _apply(self, change: Change) -> None:
+        self._table.apply(event_of(change))
 
     def group(self, name: str) -> Group:
         """Raises GroupNotFound if there is none."""
@@ -76,17 +43,14 @@ class Groups:
         return group
 
     def find(self, name: str) -> Group | None:
-        self.check_readable()
         return self._table.groups.get(name)
 
     def groups(self) -> Mapping[str, Group]:
         """By name."""
-        self.check_readable()
         return self._table.groups
 
     def name_of(self, group_id: int) -> str | None:
         """None when there is no such group (any more)."""
-        self.check_readable()
         return self._table.names.get(group_id)
 
     async def queue_group(self, name: str, ordering: Ordering | None) -> Group:
@@ -116,27 +80,40 @@ class Groups:
     async def stream_group(self, name: str) -> Group:
         """The stream group of a name, created at its first use. The caller holds the name's lock."""
         check_name(name, "group")
-        return self.check_stream_group(name) or await self._create(name, "stream", "none")
+        if self.check_stream_group(name) is None:
+            await self._create(name, "stream", "none")
+        group = self.check_stream_group(name)
+        if group is None:
+            raise GroupNotFound(group=name)
+        return group
 
     async def change_settings(self, name: str, settings: Mapping[str, Any]) -> None:
         """Changes of one group are made one after another, each on the result of the one before."""
         async with self.locks.hold(name):
-            changed = self.group(name).settings.changed(settings)
-            await self._journaled.append(SettingsChanged(name, changed))
+            while True:
+                group = self.group(name)
+                changed = group.settings.changed(settings)
+                if changed == group.settings or await self._store(msgspec.structs.replace(group, settings=changed)):
+                    return
 
     async def pause(self, name: str, topic_id: int, reason: str) -> None:
         """A queue group gets nothing from a topic. Paused again, it stays so since the first time."""
         async with self.locks.hold(name):
-            known = self._queue_group(name).paused.get(topic_id)
-            pause = Pause(self._clock.now_ms() if known is None else known.since_ms, reason)
-            if pause != known:
-                await self._journaled.append(QueuePaused(name, topic_id, pause))
+            while True:
+                group = self._queue_group(name)
+                known = group.paused.get(topic_id)
+                pause = Pause(self._clock.now_ms() if known is None else known.since_ms, reason)
+                paused = {**group.paused, topic_id: pause}
+                if pause == known or await self._store(msgspec.structs.replace(group, paused=paused)):
+                    return
 
     async def resume(self, name: str, topic_id: int) -> None:
         """Does nothing if it is not paused there."""
         async with self.locks.hold(name):
-            if topic_id in self._queue_group(name).paused:
-                await self._journaled.append(QueueResumed(name, topic_id))
+            while topic_id in (group := self._queue_group(name)).paused:
+                paused = {id: pause for id, pause in group.paused.items() if id != topic_id}
+                if await self._store(msgspec.structs.replace(group, paused=paused)):
+                    return
 
     def _queue_group(self, name: str) -> Group:
         group = self.group(name)
@@ -146,14 +123,21 @@ class Groups:
 
     async def delete(self, name: str) -> None:
         """The caller holds the name's lock, and has made sure that nobody uses the group."""
-        await self._journaled.append(GroupDeleted(self.group(name).name))
+        group_id, key = self.group(name).id, group_key(name)
+        while self._table.names.get(group_id) is not None:
+            if await self._view.commit([self._view.expected(key)], [Delete(key)]):
+                return
 
     async def _create(self, name: str, kind: GroupKind, ordering: Ordering) -> Group:
-        # Several groups may be written at the same time, so each takes its id before the write.
-        self._last_id = max(self._last_id, self._table.last_id) + 1
-        await self._journaled.append(GroupCreated(name, self._clock.now_ms(), self._last_id, kind, ordering))
+        """The group of this name: another process may have created it at the same moment, and differently."""
+        group_id = new_group_id(name, await self._ids.take())
+        group = Group(id=group_id, name=name, kind=kind, ordering=ordering, created_at_ms=self._clock.now_ms())
+        while self.find(name) is None:
+            if await self._store(group):
+                break
         return self.group(name)
 
-    async def _keep_up(self, failures: Failures) -> None:
-        with failures.of("a snapshot of groups"):
-            await self._journaled.snapshot_if_due()
+    async def _store(self, group: Group) -> bool:
+        """False: the group has changed meanwhile, and the view shows it."""
+        key = group_key(group.name)
+        return await self._view.commit([self._view.expected(key)], [Put(key, msgspec.json.encode(group))])

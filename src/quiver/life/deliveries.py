@@ -45,6 +45,12 @@ class _Group:
         self.is_dead = False
         self.attempts = 0
 
+    def copy(self) -> "_Group":
+        copied = _Group()
+        copied.held, copied.is_settled = self.held, self.is_settled
+        copied.is_dead, copied.attempts = self.is_dead, self.attempts
+        return copied
+
 
 class GroupOutcome(NamedTuple):
     is_settled: bool
@@ -63,6 +69,18 @@ class Deliveries:
         self._clock_ahead_ms = 0
         self.events: list[LifeEvent] = []
         self.departures: list[Departure] = []
+
+    def copy(self) -> "Deliveries":
+        """For another message to which the same has happened so far."""
+        copied = Deliveries(self._offset, self._name_of)
+        copied._groups = {number: group.copy() for number, group in self._groups.items()}
+        copied._clock_ahead_ms = self._clock_ahead_ms
+        copied.events, copied.departures = list(self.events), list(self.departures)
+        return copied
+
+    def move_to(self, offset: int) -> None:
+        """From now on it is about another message to which the same has happened so far."""
+        self._offset = offset
 
     def apply(self, records: Iterable[JournalRecord]) -> None:
         for at_ms, recorded in records:

@@ -21,6 +21,7 @@ from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.partition.producers import FIRST_RELAY_ID
+from quiver.producers.service import ProducerIds
 from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, TRANSACTIONAL, FrameHeader
 from quiver.structures.murmur2 import partition_for
@@ -91,6 +92,7 @@ class Publish:
         partitions: Partitions,
         delays: DelayedMessages,
         transactions: ProducerTransactions,
+        producer_ids: ProducerIds,
         *,
         clock: Clock,
     ) -> None:
@@ -98,6 +100,7 @@ class Publish:
         self._partitions = partitions
         self._delays = delays
         self._transactions = transactions
+        self._producer_ids = producer_ids
         self._clock = clock
         self._sticky: dict[int, int] = {}
         """The number of messages without a key so far, per topic."""
@@ -144,7 +147,7 @@ class Publish:
         """A frame fences all earlier epochs of its producer, so the broker must have given out its epoch."""
         was_given = self._transactions.was_given(producer_id, epoch)
         if was_given is None:
-            was_given = self._catalogue.producer_ids.was_given(producer_id, epoch)
+            was_given = self._producer_ids.was_given(producer_id, epoch)
         if not was_given:
             raise UnknownProducer(
                 f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "

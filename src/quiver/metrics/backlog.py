@@ -77,7 +77,7 @@ class BacklogCounter:
 
     async def count(self) -> Backlog:
         """In slices: others get their turns. What is deleted or damaged meanwhile counts as nothing."""
-        names = list(self._groups.groups()) if self._groups.problem is None else []
+        names = list(self._groups.groups())
         groups: list[GroupBacklog] = []
         async for name in paced(names):
             with contextlib.suppress(QuiverError):

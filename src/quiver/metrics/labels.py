@@ -42,7 +42,9 @@ class SharedCounts:
         self._seen = {}
 
     def add(self, owner: tuple[object, ...], counts: Iterable[tuple[Series, float, Labels]]) -> None:
-        self._seen[owner] = {(series, labels): value for series, value, labels in counts}
+        known = self._seen[owner] = dict[tuple[Series, Labels], float]()
+        for series, value, labels in counts:
+            known[series, labels] = known.get((series, labels), 0) + value
 
     def end(self, collected: Collected) -> None:
         """Puts the sums of everybody who shares, and who did, into the collection."""

@@ -25,12 +25,7 @@ class QuiverError(Exception):
 
     def to_dict(self) -> dict[str, Any]:
         """The error object in HTTP responses."""
-        return {
-            "error": self.message,
-            "code": self.code,
-            "retryable": self.retryable,
-            "status": self.status,
-        }
+        return {"error": self.message, "code": self.code, "retryable": self.retryable, "status": self.status}
 
 
 class InvalidRequest(QuiverError):
@@ -318,9 +313,21 @@ class Overloaded(QuiverError):
     sentence = "the broker has too much in flight ({problem}); slow down and try again"
 
 
+class StorageUnavailable(Overloaded):
+    code, status, retryable = "storage_unavailable", 503, True
+    sentence = "the database cannot be used now ({problem}); the broker keeps trying: try again in a moment"
+
+
 class ShuttingDown(QuiverError):
     code, status, retryable = "shutting_down", 503, True
     sentence = "the broker is shutting down; try again in a moment or on another broker"
+
+
+class WorkerUnavailable(QuiverError):
+    """Another worker of the broker was asked, and it is not known whether it did what it was asked for."""
+
+    code, status, retryable = "worker_unavailable", 503, True
+    sentence = "worker {worker} of the broker {problem}; try again"
 
 
 class DataDirectoryInUse(QuiverError):

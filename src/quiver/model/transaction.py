@@ -5,6 +5,8 @@ added at the end with a default; for any other change of a message the protocol 
 change of the wire format never changes the format on disk.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
 DEFAULT_TIMEOUT_MS = 60_000
@@ -45,6 +47,23 @@ class LeasedAcks(msgspec.Struct, array_like=True, frozen=True):
     lease_id: int
     runs: list[tuple[int, int]]
     """Offsets, as half-open ranges."""
+
+
+class ProducerInfo(NamedTuple):
+    """A transactional producer, and how its last transaction ended."""
+
+    producer_id: int
+    transactional_id: str | None
+    epoch: int
+    """The current one: whoever comes with a lower one is fenced."""
+    used_at_ms: int
+    timeout_ms: int
+    is_open: bool
+    """It has a transaction now."""
+    last_epoch: int | None
+    """Of the transaction that was decided last."""
+    last_committed: bool
+    last_decided_at_ms: int
 
 
 class TransactionInfo(msgspec.Struct, array_like=True, frozen=True):

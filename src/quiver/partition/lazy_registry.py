@@ -2,12 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.names import TopicPartition
-from quiver.model.topic import Topic
 from quiver.storage.port import Storage
 from quiver.system.pace import AT_ONCE, bounded_gather
 
@@ -68,11 +67,11 @@ class LazyRegistry(Generic[T]):
             task.add_done_callback(lambda _: self._opening.pop(place, None))
         return await asyncio.shield(task)
 
-    async def open_existing(self, storage: Storage, topics: Iterable[Topic], suffix: str, what: str) -> None:
-        """At start-up: opens those that have a log with this suffix, such as `topics/17/0-delivery`."""
-        ids = {topic.id for topic in topics}
+    async def open_existing(self, storage: Storage, owned: Container[TopicPartition], suffix: str, what: str) -> None:
+        """At start-up: opens those of owned partitions that have a log with this suffix, such as
+        `topics/17/0-delivery`."""
         places = [place for log_id in await storage.list_logs("topics") if (place := _place(log_id, suffix))]
-        await self.open_all((place for place in places if place.topic_id in ids), what)
+        await self.open_all((place for place in places if place in owned), what)
 
     async def open_all(self, places: Iterable[TopicPartition], what: str) -> None:
         """One that cannot be opened is logged and does not affect the others."""

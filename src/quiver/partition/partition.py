@@ -11,6 +11,7 @@ from quiver.model.errors import (
     Overloaded,
     PartitionOffline,
     ShuttingDown,
+    StorageUnavailable,
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
@@ -39,7 +40,7 @@ from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
-from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader
+from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader, StampedFrame
 from quiver.storage.port import Log, LogOptions
 from quiver.storage.writer import Queued, Rest, SerialWriter, append_and_wait
 from quiver.system.clock import Clock
@@ -107,7 +108,7 @@ class Partition:
         self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
         self._closing = False
         self._has_warned = False
-        self.on_sampled: Callable[[FrameHeader], None] | None = None
+        self.on_sampled: Callable[[StampedFrame], None] | None = None
         """Called with each frame that has sampled messages, once it is written."""
 
     async def recover(self) -> None:
@@ -295,6 +296,8 @@ class Partition:
             raise ShuttingDown()
         if self.log.failure is not None:
             raise PartitionOffline(partition=self.name, problem=self.log.failure)
+        if self.log.outage is not None:
+            raise StorageUnavailable(problem=self.log.outage)
         waiting = self._writer.queued_bytes
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")
@@ -362,7 +365,7 @@ class Partition:
             self.saved_state.note_written(assigned.frames)
             for stamped in assigned.frames:
                 if stamped.header.attributes & SAMPLED and self.on_sampled is not None:
-                    self.on_sampled(stamped.header)
+                    self.on_sampled(stamped)
 
     def _note_duplicates(self, pending: Pending, appended: Appended) -> None:
         if appended.duplicates:

@@ -32,6 +32,8 @@ class Hello(Message, tag=0, frozen=True):
     codecs: list[str]
     encodings: list[str]
     client: str = ""
+    worker: int = -1
+    """The worker that the connection is for; -1: any."""
 
 
 class GetMetadata(Message, tag=1, frozen=True):
@@ -160,6 +162,9 @@ class Welcome(Message, tag=101, frozen=True):
     software: str = ""
     http_port: int = 0
     """Where the same broker listens for HTTP, on the host that the client has connected to; 0: nowhere."""
+    worker: int = 0
+    """The worker that serves the connection."""
+    workers: int = 1
 
 
 class TopicInfo(msgspec.Struct, array_like=True, frozen=True):

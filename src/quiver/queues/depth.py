@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from quiver.delays.service import Delays
+from quiver.groups.events import Group
 from quiver.groups.service import Groups
-from quiver.groups.table import Group
 from quiver.messages.append_time import append_time_ms
 from quiver.model.errors import Closed, GroupNotFound
 from quiver.model.queue import Pause

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from quiver.groups.table import Group
+from quiver.groups.events import Group
 from quiver.model.errors import QuiverError
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import NACK, SettleRequest

@@ -51,6 +51,7 @@ class Queues:
         context: QueueContext,
     ) -> None:
         self._storage = storage
+        self._partitions = partitions
         self._catalogue = catalogue
         self._groups = groups
         self.lease_clock = context.lease_clock
@@ -62,7 +63,7 @@ class Queues:
         self._topic_queues = TopicQueues(partitions, self._partition_queues, self.watchers, context)
         self._settings = EffectiveSettings(catalogue, groups)
         self._settle = SettleHandler(
-            catalogue, groups, self._partition_queues, self._topic_queues, self._times, self._settings
+            catalogue, self._partition_queues, self._topic_queues, self._times, self._settings
         )
         self._receive = ReceiveHandler(self._topic_queues, self._settle, self._times, context)
         self._maintenance = QueueMaintenance(
@@ -75,7 +76,9 @@ class Queues:
 
     async def open(self) -> None:
         """Comes first: restores the leases and retries of all partitions."""
-        await self._partition_queues.open_existing(self._storage, self._catalogue.topics(), LOG_SUFFIX, "queue state")
+        await self._partition_queues.open_existing(
+            self._storage, self._partitions.owned_places(), LOG_SUFFIX, "queue state"
+        )
 
     async def start(self) -> None:
         """Leases, retries and moves continue where they were."""

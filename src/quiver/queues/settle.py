@@ -5,7 +5,6 @@ import logging
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from quiver.groups.service import Groups
 from quiver.model.dead_letter import dead_letter_topic, is_dead_letter_topic
 from quiver.model.errors import Closed, LeaseLost, QuiverError, ShuttingDown, TopicNotFound
 from quiver.model.queue import QueueSettings
@@ -53,14 +52,12 @@ class SettleHandler:
     def __init__(
         self,
         catalogue: TopicCatalogue,
-        groups: Groups,
         queues: PartitionQueues,
         topic_queues: TopicQueues,
         times: LeaseTimes,
         settings: EffectiveSettings,
     ) -> None:
         self._catalogue = catalogue
-        self._groups = groups
         self._queues = queues
         self._topic_queues = topic_queues
         self._times = times
@@ -126,7 +123,6 @@ class SettleHandler:
         """Never raises: an error refuses the part."""
         try:
             part.check()
-            self._groups.check_readable()
             queue = self._queues.get(part.topic_id, part.partition)
             if queue is None:
                 return Settlement([Refused(*run, self._lost(part, run[0])) for run in part.runs])

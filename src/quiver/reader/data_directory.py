@@ -3,10 +3,13 @@
 from collections.abc import Collection
 from pathlib import Path
 
-import msgspec
-
-from quiver.groups.events import Event as GroupEvent
-from quiver.groups.service import LOG_ID as GROUPS_LOG
+from quiver.cluster.placement import GROUP_SHARDS
+from quiver.coordination.events import CODEC
+from quiver.coordination.local import LOG_ID as COORDINATION_LOG
+from quiver.coordination.port import Change
+from quiver.coordination.state import CoordinationState
+from quiver.groups.events import GROUPS
+from quiver.groups.events import event_of as group_event
 from quiver.groups.table import GroupTable
 from quiver.model.errors import InvalidRequest, TopicNotFound
 from quiver.model.names import TopicPartition
@@ -16,10 +19,10 @@ from quiver.reader.delivery_history import Acknowledged
 from quiver.reader.journal import kept_records, replay_journal
 from quiver.reader.log_reader import LogReader
 from quiver.reader.removed_dead_letters import RemovedDeadLetters
-from quiver.streams.journal import LOG_ID as STREAMS_LOG
+from quiver.streams.journal.shard import shard_log_id
 from quiver.structures.interval_set import IntervalSet
-from quiver.topics.catalogue import LOG_ID as CATALOGUE_LOG
-from quiver.topics.events import Event as TopicEvent
+from quiver.topics.events import TOPICS
+from quiver.topics.events import event_of as topic_event
 from quiver.topics.state import CatalogueState
 
 DELIVERY_JOURNAL = "delivery"
@@ -27,8 +30,6 @@ PARTITION_JOURNALS = (DELIVERY_JOURNAL, "schedule", "timers")
 """The logs that a partition has in addition to its messages."""
 _LOGS = "logs"
 _NAMED = 10
-_TOPIC_EVENT = msgspec.json.Decoder(TopicEvent)
-_GROUP_EVENT = msgspec.json.Decoder(GroupEvent)
 
 
 class DataDirectory:
@@ -42,8 +43,8 @@ class DataDirectory:
     def topics(self) -> dict[str, Topic]:
         """All topics, by name."""
         state = CatalogueState()
-        log = self.log(CATALOGUE_LOG)
-        replay_journal(log, restore=state.restore, apply=lambda record: state.apply(_TOPIC_EVENT.decode(record)))
+        for change in self._stored(TOPICS):
+            state.apply(topic_event(change))
         return {topic.name: topic for topic in sorted(state.topics.values(), key=lambda topic: topic.name)}
 
     def topic(self, name: str) -> Topic:
@@ -56,17 +57,28 @@ class DataDirectory:
     def group_names(self) -> dict[int, str]:
         """The consumer groups, by id."""
         table = GroupTable()
-        log = self.log(GROUPS_LOG)
-        replay_journal(log, restore=table.restore, apply=lambda record: table.apply(_GROUP_EVENT.decode(record)))
+        for change in self._stored(GROUPS):
+            table.apply(group_event(change))
         return table.names
+
+    def _stored(self, prefix: str) -> list[Change]:
+        """The keys of coordination that begin with a prefix."""
+        state = CoordinationState()
+
+        def apply(record: bytes) -> None:
+            state.apply(CODEC.decode(record))
+
+        replay_journal(self.log(COORDINATION_LOG), restore=state.restore, apply=apply)
+        return [Change(*item) for item in state.range(prefix).items]
 
     def stream_commits(self, groups: Collection[int] | None = None) -> dict[TopicPartition, list[Acknowledged]]:
         """What stream groups committed in each partition, as far back as their journal goes; of some groups, or
         all."""
         history = CommitHistory(groups)
-        if self.has_log(STREAMS_LOG):
-            for record in kept_records(self.log(STREAMS_LOG)):
-                history.apply_record(record)
+        for shard in range(GROUP_SHARDS):
+            if self.has_log(shard_log_id(shard)):
+                for record in kept_records(self.log(shard_log_id(shard))):
+                    history.apply_record(record)
         return history.commits
 
     def removed_dead_letters(self, topic_id: int, partition: int) -> IntervalSet:

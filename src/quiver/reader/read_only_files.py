@@ -35,7 +35,7 @@ class ReadOnlyFiles(Files):
     def write_file(self, path: Path, data: bytes, *, sync: bool = True) -> None:
         raise _refused()
 
-    def lock(self, path: Path) -> int:
+    def lock(self, path: Path, *, wait: bool = False) -> int:
         raise _refused()
 
 

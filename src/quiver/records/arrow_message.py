@@ -1,8 +1,8 @@
 """The Arrow message of a body, as the pieces it consists of, so that its bytes are copied once: into the frame.
 
-Only what frames mostly have: columns of bytes and of numbers, without nulls. The metadata of such a message differs
-from that of any other with the same columns in a few numbers at fixed places, so it is made by Arrow once for each
-set of columns, and the numbers are put into a copy.
+Only what frames mostly have: columns of bytes and of numbers, without nulls, and headers of traces. The metadata of
+such a message differs from that of any other with the same columns in a few numbers at fixed places, so it is made by
+Arrow once for each set of columns, and the numbers are put into a copy.
 """
 
 import struct
@@ -16,9 +16,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from quiver.records.arrow_arrays import number_array
-from quiver.records.columns import Layout, layout_for
-from quiver.records.header import ALIGNMENT, COLUMN_HEADERS
+from quiver.records.columns import HEADERS, HEADERS_TYPE, layout_for
+from quiver.records.header import ALIGNMENT
 from quiver.records.message_check import field, reference
+from quiver.records.traced.column import PARENT_BYTES, TraceHeaders
 
 Piece = Any
 """Bytes, or a buffer of Arrow, which has no types."""
@@ -76,20 +77,27 @@ class _Template(NamedTuple):
     buffers_at: int
 
 
-def message_of(arrays: Mapping[int, pa.Array | BytesList], columns: int) -> Message | None:
+def message_of(arrays: Mapping[int, Any], columns: int) -> Message | None:
     """The message of these columns; None where only Arrow itself can write it, or will refuse it."""
-    if columns & COLUMN_HEADERS:
+    headers = arrays.get(HEADERS.bit)
+    if headers is not None and type(headers) is not TraceHeaders:
         return None
     layout = layout_for(columns)
     count = len(arrays[layout.columns[0].bit])
+    lengths = [count] * layout.node_count
     buffers: list[tuple[Sequence[Piece], int]] = []
     for column in layout.columns:
         array = arrays[column.bit]
-        found = _bytes_list(array) if isinstance(array, BytesList) else _buffers(array, column.field.type)
+        if array is headers and headers is not None:
+            at = layout.node_of(column)
+            lengths[at + 1 : at + column.nodes] = [headers.traced_count] * (column.nodes - 1)
+            found: Sequence[tuple[Sequence[Piece], int]] | None = headers.buffers()
+        else:
+            found = _bytes_list(array) if isinstance(array, BytesList) else _buffers(array, column.field.type)
         if not count or len(array) != count or found is None:
             return None
         buffers += found
-    return _assemble(layout, _template(columns), count, buffers)
+    return _assemble(_template(columns), lengths, buffers)
 
 
 def _bytes_list(column: BytesList) -> list[tuple[Sequence[Piece], int]] | None:
@@ -116,9 +124,9 @@ def _buffers(array: pa.Array, kind: pa.DataType) -> list[tuple[Sequence[Piece], 
     return [((), 0), ((ends.data.cast("B"),), ends.nbytes), (data, stop - start)]
 
 
-def _assemble(
-    layout: Layout, template: _Template, count: int, buffers: Sequence[tuple[Sequence[Piece], int]]
-) -> Message:
+def _assemble(template: _Template, lengths: Sequence[int], buffers: Sequence[tuple[Sequence[Piece], int]]) -> Message:
+    """`lengths` are those of all arrays, the nested ones too; none of them has nulls."""
+    count = lengths[0]
     metadata = bytearray(template.metadata)
     pieces: list[Sequence[Piece]] = [(metadata,)]
     position, places = 0, list[int]()
@@ -131,7 +139,9 @@ def _assemble(
             pieces.append((_ZEROS[:padding],))
     _I64.pack_into(metadata, template.length_at, count)
     _I64.pack_into(metadata, template.body_length_at, position)
-    struct.pack_into(f"<{2 * layout.node_count}q", metadata, template.nodes_at, *(count, 0) * layout.node_count)
+    nodes = [0] * (2 * len(lengths))
+    nodes[::2] = lengths
+    struct.pack_into(f"<{len(nodes)}q", metadata, template.nodes_at, *nodes)
     struct.pack_into(f"<{len(places)}q", metadata, template.buffers_at, *places)
     return Message(list(chain.from_iterable(pieces)), len(metadata) + position, count)
 
@@ -156,6 +166,8 @@ def _template(columns: int) -> _Template:
 
 
 def _one(kind: pa.DataType) -> pa.Array:
+    if kind == HEADERS_TYPE:
+        return TraceHeaders(np.array([0, 1], np.int32), memoryview(bytes(PARENT_BYTES))).to_array()
     if pa.types.is_binary(kind):
         return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(np.array([0, 1], np.int32)), pa.py_buffer(b"x")])
     return number_array(np.array([1], np.int32 if kind.bit_width == 32 else np.int64))

@@ -53,9 +53,7 @@ def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -
     `trusted` leaves out the checks that keep a bad body from crashing a reader: only for bytes that once passed them.
     """
     layout = layout_for(header.columns)
-    message = pa.py_buffer(body[: header.length - header.padding])
-    if header.attributes & COMPRESSION_MASK != COMPRESSION_NONE:
-        message = _decompress(message, header.compression, header.uncompressed_length)
+    message = _message(body, header)
     if not trusted:
         check_message(memoryview(message), header.columns)
     try:
@@ -67,6 +65,18 @@ def open_body(body: memoryview, header: FrameHeader, *, trusted: bool = False) -
     if batch.num_rows != header.record_count:
         raise InvalidFrame(problem=f"it has {batch.num_rows} messages, its header says {header.record_count}")
     return batch
+
+
+def uncompressed(body: memoryview, header: FrameHeader) -> memoryview:
+    """The Arrow message in a body; `check_readable` comes first."""
+    return memoryview(_message(body, header))
+
+
+def _message(body: memoryview, header: FrameHeader) -> pa.Buffer:
+    message = pa.py_buffer(body[: header.length - header.padding])
+    if header.attributes & COMPRESSION_MASK != COMPRESSION_NONE:
+        message = _decompress(message, header.compression, header.uncompressed_length)
+    return message
 
 
 def _decompress(data: pa.Buffer, code: int, length: int) -> pa.Buffer:

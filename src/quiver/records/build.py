@@ -29,7 +29,6 @@ from quiver.records.columns import (
     VALUE,
     Arrays,
     Column,
-    has_sampled,
     layout_for,
 )
 from quiver.records.header import (
@@ -46,6 +45,8 @@ from quiver.records.header import (
     body_crc,
     pack_header,
 )
+from quiver.records.traced.column import TraceHeaders
+from quiver.records.traced.entries import has_sampled
 
 _MAX_COLUMN_BYTES = 2**31 - 1
 _HAS_PANDAS = find_spec("pandas") is not None
@@ -57,8 +58,8 @@ _LARGE_BYTES = 64 * KIB
 """From here on it pays not to copy a column twice."""
 
 
-Columns = Mapping[int, pa.Array | BytesList]
-"""By their header bit."""
+Columns = Mapping[int, Any]
+"""Arrays, BytesLists and TraceHeaders by their header bit."""
 _Frame = TypeVar("_Frame", bytearray, memoryview)
 
 
@@ -172,16 +173,13 @@ def _seal(
         raise FrameTooLarge(size=size, limit=_MAX_BODY_BYTES)
     code = COMPRESSION_CODES.get(compression)
     if code is None:
-        known = ", ".join(COMPRESSION_CODES)
-        raise InvalidRequest(problem=f"compression {compression!r} is not one of {known}")
+        raise InvalidRequest(problem=f"compression {compression!r} is not one of {', '.join(COMPRESSION_CODES)}")
     pieces = message.pieces
     if code != COMPRESSION_NONE:
         compressed = pa.Codec(compression).compress(pieces[0] if len(pieces) == 1 else join(pieces))
         pieces, size = (compressed,), compressed.size
     padding = -size % ALIGNMENT
-    attributes = code | padding << PADDING_SHIFT
-    if transactional:
-        attributes |= TRANSACTIONAL
+    attributes = code | padding << PADDING_SHIFT | (TRANSACTIONAL if transactional else 0)
     if control:
         attributes |= CONTROL
     if HEADERS.bit in arrays and has_sampled(arrays[HEADERS.bit]):
@@ -273,8 +271,10 @@ def _add_headers(arrays: Arrays, headers: Sequence[Mapping[str, bytes] | None], 
     arrays[HEADERS.bit] = column
 
 
-def _to_array(items: pa.Array | BytesList, column: Column) -> pa.Array:
-    return list_array(items.items, column.field.type) if isinstance(items, BytesList) else items
+def _to_array(items: Any, column: Column) -> pa.Array:
+    if isinstance(items, BytesList):
+        return list_array(items.items, column.field.type)
+    return items.to_array() if isinstance(items, TraceHeaders) else items
 
 
 def _arrow_message(arrays: Columns, columns: int) -> Message:

@@ -5,10 +5,7 @@ from typing import NamedTuple
 
 import numpy.ma  # noqa: F401 - pyarrow imports it with the first nested list, in the middle of a request otherwise
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
-from quiver.records.arrow_arrays import repeated_text
 from quiver.records.header import (
     COLUMN_DELIVER_AT,
     COLUMN_EXPIRES_AT,
@@ -65,6 +62,14 @@ class Layout(NamedTuple):
     def place(self, column: Column) -> int:
         return self.columns.index(column)
 
+    def node_of(self, column: Column) -> int:
+        """The first array of a column among all, the nested ones too."""
+        return sum(each.nodes for each in self.columns[: self.place(column)])
+
+    def buffer_of(self, column: Column) -> int:
+        """The first buffer of a column among all."""
+        return sum(each.buffers for each in self.columns[: self.place(column)])
+
 
 @cache
 def layout_for(bits: int) -> Layout:
@@ -82,15 +87,3 @@ def layout_for(bits: int) -> Layout:
         sum(column.buffers for column in columns),
         tuple(required),
     )
-
-
-_TRACEPARENT = repeated_text(TRACEPARENT, 1)[0]
-
-
-def has_sampled(headers: pa.MapArray) -> bool:
-    """Whether a message with these headers is part of a trace that is recorded: its `traceparent` says so."""
-    first, end = headers.offsets[0].as_py(), headers.offsets[-1].as_py()
-    places = pc.indices_nonzero(pc.equal(headers.keys.slice(first, end - first), _TRACEPARENT))
-    values = headers.items.slice(first, end - first)
-    parents = (parse_traceparent(values[place.as_py()].as_py()) for place in places)
-    return any(parent is not None and parent.is_sampled for parent in parents)

@@ -36,10 +36,7 @@ def check_message(message: memoryview, columns: int) -> None:
 
     If a column allows no nulls, the metadata must say so. Everything else is left to Arrow's own checks.
     """
-    try:
-        found = _shape_of(columns).numbers(message) or _walk(message, layout_for(columns))
-    except (struct.error, IndexError) as error:
-        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is cut off") from error
+    found = message_numbers(message, columns)
     if found.body_position + found.body_length != len(message):
         raise InvalidFrame(problem="the Arrow message does not end where the body ends")
     _check_buffers(found.buffers, found.body_length)
@@ -49,7 +46,7 @@ def check_message(message: memoryview, columns: int) -> None:
             raise InvalidFrame(problem="there are nulls where none are allowed (timestamp, offset_delta, header)")
 
 
-class _Numbers(NamedTuple):
+class MessageNumbers(NamedTuple):
     """What the metadata of a record batch says."""
 
     body_position: int
@@ -73,14 +70,22 @@ class _Shape(NamedTuple):
     nodes: slice
     buffers: slice
 
-    def numbers(self, message: memoryview) -> _Numbers | None:
+    def numbers(self, message: memoryview) -> MessageNumbers | None:
         """None when the metadata has another shape."""
         if len(message) < self.fields.size:
             return None
         fields = self.fields.unpack_from(message)
         if self.fixed_bytes(fields) != self.expected:
             return None
-        return _Numbers(self.fields.size, fields[self.body_length], fields[self.nodes], fields[self.buffers])
+        return MessageNumbers(self.fields.size, fields[self.body_length], fields[self.nodes], fields[self.buffers])
+
+
+def message_numbers(message: memoryview, columns: int) -> MessageNumbers:
+    """What the metadata says; InvalidFrame if it is cut off."""
+    try:
+        return _shape_of(columns).numbers(message) or _walk(message, layout_for(columns))
+    except (struct.error, IndexError) as error:
+        raise InvalidFrame(problem="the body is not an Arrow message: its metadata is cut off") from error
 
 
 @cache
@@ -122,7 +127,7 @@ def _metadata(message: memoryview) -> tuple[memoryview, int]:
     return metadata, _U32.unpack_from(metadata)[0]
 
 
-def _walk(message: memoryview, layout: Layout) -> _Numbers:
+def _walk(message: memoryview, layout: Layout) -> MessageNumbers:
     """The numbers of metadata of any shape."""
     metadata, root = _metadata(message)
     header_type = field(metadata, root, _MESSAGE_HEADER_TYPE)
@@ -138,7 +143,7 @@ def _walk(message: memoryview, layout: Layout) -> _Numbers:
     if layout.required_nodes:
         nodes = _pairs(metadata, field(metadata, batch, _BATCH_NODES), layout.node_count, "arrays")
     # the metadata may say that it is longer than the message: then the body ends elsewhere, too
-    return _Numbers(_PREFIX.size + _PREFIX.unpack_from(message)[1], body_length, nodes, buffers)
+    return MessageNumbers(_PREFIX.size + _PREFIX.unpack_from(message)[1], body_length, nodes, buffers)
 
 
 def _check_buffers(places: Sequence[int], body_length: int) -> None:

@@ -132,12 +132,17 @@ class Log(Protocol):
         """Why the log takes no more appends (a failed sync is final), or None."""
         ...
 
+    @property
+    def outage(self) -> str | None:
+        """Why nothing can be appended for now; it passes without anybody's doing. None for an engine on files."""
+        ...
+
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         """Appends all frames or none, and returns when they are as durable as the options say, or without `sync`
         when they are written: then they are synced within a second, or with the next append.
 
         Offsets must rise and begin at end_offset or above (a jump leaves a hole). Raises StaleEpoch for an epoch
-        below one seen before, DiskFull, or PartitionOffline after a failed write or sync.
+        below one seen before, DiskFull, StorageUnavailable, or PartitionOffline after a failed write or sync.
         """
         ...
 
@@ -266,7 +271,7 @@ class Log(Protocol):
 
 
 class Storage(Protocol):
-    """An engine. Log ids are relative paths of plain words, such as `topics/17/0` and `internal/metadata`."""
+    """An engine. Log ids are relative paths of plain words, such as `topics/17/0` and `internal/coordination`."""
 
     @property
     def sync_times(self) -> SyncTimes | None:

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from quiver.groups.events import Group
 from quiver.groups.service import Groups
-from quiver.groups.table import Group
 from quiver.queues.service import Queues
 from quiver.streams.assignors import AssignorName
 from quiver.streams.lag import GroupLag, PartitionLag

@@ -15,7 +15,7 @@ from quiver.model.names import TopicPartition, check_name
 from quiver.model.topic import Topic
 from quiver.streams.assignors import AssignorName
 from quiver.streams.events import Event, MembershipChanged
-from quiver.streams.journal import StreamJournal
+from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.member import Member, Subscription
 from quiver.streams.member_connections import MemberConnections
 from quiver.streams.member_view import ChangeSignal, MemberView
@@ -58,7 +58,7 @@ class Members:
     def open(self, epoch: int) -> None:
         """Called when the journal was read. Sessions did not run while the broker was down."""
         self._first_version = epoch << 32
-        for group_id, group in self._journal.groups().items():
+        for group_id, group in self._journal.groups():
             group.membership.restarted(self._now_ms())
             self._note_deadline(group_id)
 
@@ -200,7 +200,7 @@ class Members:
                 raise
 
     async def _follow_topics(self, is_concerned: Callable[[Membership], bool]) -> None:
-        async for group_id, group in paced(list(self._journal.groups().items())):
+        async for group_id, group in paced(self._journal.groups()):
             name = self._groups.name_of(group_id)
             if name is None or not is_concerned(group.membership):
                 continue
@@ -259,7 +259,7 @@ class Members:
             self._note_deadline(event.group_id)
 
     def _note_deadline(self, group_id: int) -> None:
-        group = self._journal.groups().get(group_id)
+        group = self._journal.find(group_id)
         if group is not None:
             self._deadlines.note(group_id, group.membership.next_deadline_ms())
 

@@ -10,7 +10,7 @@ from quiver.groups.service import Groups
 from quiver.model.errors import GroupNotEmpty
 from quiver.model.names import TopicPartition
 from quiver.streams.events import Committed, OffsetsCommitted, OffsetsForgotten
-from quiver.streams.journal import StreamJournal
+from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.members import Members
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -76,7 +76,7 @@ class Offsets:
 
     async def forget_topic(self, topic_id: int) -> None:
         """Forgets every group's position in a topic that is gone."""
-        async for group_id, group in paced(list(self._journal.groups().items())):
+        async for group_id, group in paced(self._journal.groups()):
             if any(partition.topic_id == topic_id for partition in group.offsets):
                 await self._journal.append(OffsetsForgotten(group_id, topic_id))
 

@@ -12,7 +12,7 @@ from quiver.model.names import TopicPartition
 from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.service import Queues
 from quiver.streams.events import Event, OffsetsCommitted
-from quiver.streams.journal import StreamJournal
+from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.state import StreamGroup
 
 
@@ -25,7 +25,7 @@ class Positions:
 
     def position(self, group_id: int, partition: TopicPartition) -> int | None:
         """The next offset to read: everything below is committed or acked. None if the group has not begun."""
-        group = self._journal.groups().get(group_id)
+        group = self._journal.find(group_id)
         committed = None if group is None else group.offsets.get(partition)
         if committed is None:
             return None
@@ -42,25 +42,26 @@ class Positions:
 
     def shown(self, group_id: int, partition: TopicPartition) -> int | None:
         """The position as users see it: also None while nothing was committed or acked."""
-        position = self.position(group_id, partition)
-        if position is None:
+        position, group = self.position(group_id, partition), self._journal.find(group_id)
+        if position is None or group is None:
             return None
-        committed = self._journal.groups()[group_id].offsets[partition]
+        committed = group.offsets[partition]
         return None if committed.version == 0 and position <= committed.offset else position
 
     def _opened(self, queue: PartitionQueue) -> None:
         """Called when the journal of a partition queue was read: it follows the commits that it has not seen."""
         if self._journal.problem is not None:
             return
-        groups, partition = self._journal.groups(), queue.place
         for group_id in queue.group_ids:
-            if group_id in groups:
-                self._follow(queue, group_id, groups[group_id], partition)
+            group = self._journal.find(group_id)
+            if group is not None:
+                self._follow(queue, group_id, group, queue.place)
 
     def _applied(self, event: Event) -> None:
         if not isinstance(event, OffsetsCommitted):
             return
-        group = self._journal.groups()[event.group_id]
+        group = self._journal.find(event.group_id)
+        assert group is not None, "its record was applied"
         for partition, _ in event.offsets:
             queue = self._queues.partition_queues(partition.topic_id).get(partition.partition)
             if queue is not None:

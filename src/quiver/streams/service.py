@@ -2,9 +2,11 @@
 
 import logging
 from collections.abc import Mapping
+from typing import NamedTuple
 
+from quiver.cluster.placement import ALONE, Placement
+from quiver.groups.events import Group
 from quiver.groups.service import Groups
-from quiver.groups.table import Group
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
 from quiver.model.names import TopicPartition
@@ -13,7 +15,7 @@ from quiver.model.topic import Topic
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
 from quiver.streams.assignors import AssignorName
-from quiver.streams.journal import StreamJournal
+from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
 from quiver.streams.members import Members
@@ -36,6 +38,14 @@ _TICK_SECONDS = 0.25
 _OFFSET_EXPIRY_EVERY_SECONDS = 60.0
 
 
+class StreamContext(NamedTuple):
+    """What stream groups need of the process that they are in."""
+
+    clock: Clock
+    randomness: Randomness
+    placement: Placement = ALONE
+
+
 class Streams:
     def __init__(
         self,
@@ -44,15 +54,15 @@ class Streams:
         partitions: Partitions,
         queues: Queues,
         *,
-        clock: Clock,
-        randomness: Randomness,
+        context: StreamContext,
     ) -> None:
+        clock, randomness = context.clock, context.randomness
         self._groups = self.groups = groups
         self._catalogue = catalogue
         self._partitions = partitions
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
-        self._journal = StreamJournal(groups, clock=clock)
+        self._journal = StreamJournal(groups, clock=clock, placement=context.placement)
         self.activity = StreamActivity()
         self._journal.subscribe(self.activity.applied)
         self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
@@ -249,6 +259,7 @@ class Streams:
         """Never of a queue group: it has no offsets that could expire."""
         return (
             group.kind == "stream"
+            and self._journal.owns(group.id)
             and self._groups.find(group.name) is group
             and self.group(group.name).has_expired(
                 self._steady_clock.earlier_ms(),

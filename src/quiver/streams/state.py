@@ -79,7 +79,7 @@ class StreamTable:
 
     def snapshot(self) -> Iterator[bytes]:
         """A line per group. Nothing may change until the last line is taken."""
-        for group_id, group in self.groups.items():
+        for group_id, group in list(self.groups.items()):  # a look at a group that is not there yet adds it
             if not group.is_fresh:
                 saved = _SavedGroup(group_id, msgspec.structs.replace(group, offsets={}), list(group.offsets.items()))
                 yield msgspec.json.encode(saved) + b"\n"

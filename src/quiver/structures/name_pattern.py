@@ -6,6 +6,7 @@ event loop. RE2 has no look-around and no back references.
 
 from collections.abc import Iterable
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -26,5 +27,11 @@ def check_pattern(pattern: str) -> None:
 
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """The names that a pattern matches as a whole."""
-    column = pa.array(list(names), pa.string())
+    column = _column([name.encode() for name in names])
     return column.filter(pc.match_substring_regex(column, f"^(?:{pattern})$")).to_pylist()  # type: ignore[no-any-return]
+
+
+def _column(names: list[bytes]) -> pa.Array:
+    """Without `pa.array`, which imports pandas wherever it is installed."""
+    ends = np.cumsum([0, *map(len, names)], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(names), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(names))])

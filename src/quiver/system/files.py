@@ -133,11 +133,14 @@ class Files:
                 written -= len(pending.pop(0))
         return position
 
-    def lock(self, path: Path) -> int:
-        """Takes an exclusive lock on a file for this process; raises BlockingIOError if another process has it."""
+    def lock(self, path: Path, *, wait: bool = False) -> int:
+        """Takes an exclusive lock on a file for this process and those that inherit the descriptor.
+
+        Raises BlockingIOError if another process has it, or waits until that has given it back or is gone.
+        """
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BaseException:
             os.close(fd)
             raise

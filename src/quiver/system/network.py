@@ -7,6 +7,7 @@ the loop that runs them must know them, and callers use only their methods, and 
 import asyncio
 import errno
 import socket
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from quiver.model.errors import InvalidSetting
@@ -30,32 +31,15 @@ class Network(Protocol):
 
 class TcpNetwork:
     async def listen(self, host: str, port: int) -> tuple[list[socket.socket], int]:
-        listeners: list[socket.socket] = []
         try:
-            addresses = await asyncio.get_running_loop().getaddrinfo(
-                host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            return _listen_on(
+                await asyncio.get_running_loop().getaddrinfo(
+                    host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+                ),
+                port,
             )
-            absent: OSError | None = None
-            for family, _, _, _, address in dict.fromkeys(addresses):
-                try:
-                    listener = _listener(family, (address[0], port, *address[2:]))
-                except OSError as error:
-                    if error.errno not in _ABSENT:
-                        raise
-                    absent = error
-                    continue
-                listeners.append(listener)
-                port = listener.getsockname()[1]
-            if not listeners and absent is not None:
-                raise absent
         except (OSError, OverflowError, UnicodeError) as error:
-            for listener in listeners:
-                listener.close()
-            problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise InvalidSetting(
-                setting="native_port", problem=f"cannot listen on {host}:{port}: {problem}"
-            ) from error
-        return listeners, port
+            raise _cannot_listen(host, port, error) from error
 
     async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
         loop = asyncio.get_running_loop()
@@ -73,6 +57,56 @@ class TcpNetwork:
                 else:
                     return sock
         raise OSError(f"{host} has no address")
+
+
+class OpenedNetwork:
+    """Listens on what was opened before, by `open_listeners`; dials like any other."""
+
+    def __init__(self, listeners: list[socket.socket]) -> None:
+        self._listeners = listeners
+
+    async def listen(self, host: str, port: int) -> tuple[list[socket.socket], int]:
+        return list(self._listeners), self._listeners[0].getsockname()[1]
+
+    async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
+        return await TcpNetwork().dial(host, port, timeout)
+
+
+def open_listeners(host: str, port: int) -> list[socket.socket]:
+    """Like `Network.listen`, for a process without an event loop. Blocks."""
+    try:
+        addresses = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        return _listen_on(addresses, port)[0]
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise _cannot_listen(host, port, error) from error
+
+
+def _cannot_listen(host: str, port: int, error: Exception) -> InvalidSetting:
+    problem = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return InvalidSetting(setting="native_port", problem=f"cannot listen on {host}:{port}: {problem}")
+
+
+def _listen_on(addresses: Sequence[Any], port: int) -> tuple[list[socket.socket], int]:
+    listeners: list[socket.socket] = []
+    absent: OSError | None = None
+    try:
+        for family, _, _, _, address in dict.fromkeys(addresses):
+            try:
+                listener = _listener(family, (address[0], port, *address[2:]))
+            except OSError as error:
+                if error.errno not in _ABSENT:
+                    raise
+                absent = error
+                continue
+            listeners.append(listener)
+            port = listener.getsockname()[1]
+        if not listeners and absent is not None:
+            raise absent
+    except BaseException:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners, port
 
 
 def _listener(family: int, address: tuple[object, ...]) -> socket.socket:

@@ -29,9 +29,14 @@ class Pace:
         self._seconds = getattr(asyncio.get_running_loop(), "processor_seconds", time.perf_counter)
         self._until = self._seconds() + SLICE_SECONDS
 
+    @property
+    def is_used_up(self) -> bool:
+        """Whether `turn` would let others run: steps that take less than a microsecond ask before they call it."""
+        return self._seconds() >= self._until
+
     async def turn(self) -> None:
         """Lets others run if the slice is used up."""
-        if self._seconds() >= self._until:
+        if self.is_used_up:
             await asyncio.sleep(0)
             self._until = self._seconds() + SLICE_SECONDS
 

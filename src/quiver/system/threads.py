@@ -26,10 +26,14 @@ class Threads(Protocol):
         """
         ...
 
-    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
-        """Begins a call. `on_end` is called on the loop in a later turn, with the error if the call raised one.
+    def begin(self, call: Callable[[], object], on_end: OnEnd) -> None:
+        """Begins a call. `on_end` is called on the loop in a later turn, with the error if the call raised one."""
+        ...
 
-        With `may_hold_up_loop` it may run on the loop if such calls were quick lately: for calls that few wait for.
+    def run_at_once(self, call: Callable[[], object]) -> bool:
+        """Runs a call on the loop if calls were quick lately and none is under way; False if it was not run.
+
+        For calls that few wait for. Raises what the call raises.
         """
         ...
 
@@ -69,15 +73,18 @@ class ThreadPool:
             raise
         return result[0]
 
-    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
-        loop = asyncio.get_running_loop()
-        queued = _Call(loop, call, on_end)
-        if may_hold_up_loop and not self._unfinished and self._quick_calls.may_run_on_loop():
-            queued.work()
-            self._quick_calls.took(queued.seconds)
-            loop.call_soon(queued.end)
-        else:
-            self._put(queued)
+    def begin(self, call: Callable[[], object], on_end: OnEnd) -> None:
+        self._put(_Call(asyncio.get_running_loop(), call, on_end))
+
+    def run_at_once(self, call: Callable[[], object]) -> bool:
+        if self._unfinished or self._is_closed or not self._quick_calls.may_run_on_loop():
+            return False
+        begun = time.perf_counter()
+        try:
+            call()
+        finally:
+            self._quick_calls.took(time.perf_counter() - begun)
+        return True
 
     def _put(self, call: "_Call") -> None:
         if self._is_closed:
@@ -173,13 +180,16 @@ class InlineThreads:
             raise RuntimeError("cannot schedule new futures after shutdown")
         return call(*args, **kwargs)
 
-    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+    def begin(self, call: Callable[[], object], on_end: OnEnd) -> None:
         error: BaseException | None = None
         try:
             call()
         except BaseException as problem:
             error = problem
         asyncio.get_running_loop().call_soon(on_end, error)
+
+    def run_at_once(self, call: Callable[[], object]) -> bool:
+        return False
 
     def close(self) -> None:
         self._is_closed = True

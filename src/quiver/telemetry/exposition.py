@@ -4,7 +4,7 @@ Whoever owns numbers puts them into a `Collected`, which is data: those of sever
 made from it when somebody asks, and only here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -20,6 +20,7 @@ Labels = tuple[str, ...]
 """Values, in the order of the names of the series."""
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 _LINES_AT_ONCE = 500
+_MOST_TEXTS = 20_000
 
 
 class Series(NamedTuple):
@@ -49,6 +50,10 @@ class Collected(msgspec.Struct):
 
     numbers: dict[str, dict[Labels, float]] = msgspec.field(default_factory=dict)
     histograms: dict[str, dict[Labels, HistogramValue]] = msgspec.field(default_factory=dict)
+
+    def of(self, series: Series) -> dict[Labels, float]:
+        """The numbers of a series by their labels: for sources that have very many."""
+        return self.numbers.setdefault(series.name, {})
 
     def set(self, series: Series, value: float, *labels: str) -> None:
         self.numbers.setdefault(series.name, {})[labels] = value
@@ -88,43 +93,72 @@ def _joined(one: HistogramValue, other: HistogramValue) -> HistogramValue:
     return HistogramValue(one.bounds, counts, one.sum + other.sum, one.exemplars | other.exemplars)
 
 
-def exposition(collected: Collected, series: Sequence[Series], *, open_metrics: bool) -> Iterator[str]:
-    """The text, some hundred lines at a time. A series without values is left out."""
-    shown: dict[tuple[str, ...], dict[Labels, str]] = {}
-    """Labels as text: most are those of several series."""
-    for each in series:
-        numbers, histograms = collected.numbers.get(each.name), collected.histograms.get(each.name)
-        if not numbers and not histograms:
-            continue
-        family, kind = each.name, each.kind
+class LabelTexts(dict[Labels, str]):
+    """Labels with these names as text: most occur in several series, and in every scrape."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __missing__(self, labels: Labels) -> str:
+        if len(self) >= _MOST_TEXTS:
+            self.clear()
+        text = self[labels] = _shown(self._names, labels)
+        return text
+
+
+class Exposition:
+    """Makes the text of scrapes, one after the other."""
+
+    def __init__(self) -> None:
+        self._texts: dict[tuple[str, ...], LabelTexts] = {}
+
+    def lines(self, collected: Collected, series: Sequence[Series], *, open_metrics: bool) -> Iterator[str]:
+        """The text, some hundred lines at a time. A series without values is left out."""
+        for each in series:
+            numbers, histograms = collected.numbers.get(each.name), collected.histograms.get(each.name)
+            if not numbers and not histograms:
+                continue
+            family, kind = each.name, each.kind
+            if open_metrics:
+                family = family.removesuffix("_total").removesuffix("_info")
+            elif kind == "info":
+                kind = "gauge"
+            yield f"# HELP {family} {each.meaning}.\n# TYPE {family} {kind}\n"
+            texts = self._texts.get(each.labels)
+            if texts is None:
+                texts = self._texts[each.labels] = LabelTexts(each.labels)
+            yield from _numbers(each.name, numbers or {}, texts)
+            yield from _histograms(each, histograms or {}, texts, with_exemplars=open_metrics)
         if open_metrics:
-            family = family.removesuffix("_total").removesuffix("_info")
-        elif kind == "info":
-            kind = "gauge"
-        yield f"# HELP {family} {each.meaning}.\n# TYPE {family} {kind}\n"
-        lines: list[str] = []
-        known = shown.setdefault(each.labels, {})
-        for labels, value in (numbers or {}).items():
-            pairs = known.get(labels)
-            if pairs is None:
-                pairs = known[labels] = _shown(each.labels, labels)
-            lines.append(f"{each.name}{pairs} {value if type(value) is int else _number(value)}\n")
-            if len(lines) >= _LINES_AT_ONCE:
-                yield "".join(lines)
-                lines.clear()
-        for labels, histogram in (histograms or {}).items():
-            lines += _buckets(each, labels, histogram, with_exemplars=open_metrics)
-            if len(lines) >= _LINES_AT_ONCE:
-                yield "".join(lines)
-                lines.clear()
-        yield "".join(lines)
-    if open_metrics:
-        yield "# EOF\n"
+            yield "# EOF\n"
 
 
-def _buckets(series: Series, labels: Labels, value: HistogramValue, *, with_exemplars: bool) -> Iterator[str]:
-    before = "".join([f'{name}="{_escaped(text)}",' for name, text in zip(series.labels, labels, strict=True)])
-    start, total = f'{series.name}_bucket{{{before}le="', 0
+def _numbers(name: str, numbers: Mapping[Labels, float], texts: LabelTexts) -> Iterator[str]:
+    items = list(numbers.items())
+    for start in range(0, len(items), _LINES_AT_ONCE):
+        yield "".join(
+            [
+                f"{name}{texts[labels]} {value if type(value) is int else _number(value)}\n"
+                for labels, value in items[start : start + _LINES_AT_ONCE]
+            ]
+        )
+
+
+def _histograms(
+    series: Series, histograms: Mapping[Labels, HistogramValue], texts: LabelTexts, *, with_exemplars: bool
+) -> Iterator[str]:
+    lines: list[str] = []
+    for labels, histogram in histograms.items():
+        lines += _buckets(series.name, texts[labels], histogram, with_exemplars=with_exemplars)
+        if len(lines) >= _LINES_AT_ONCE:
+            yield "".join(lines)
+            lines.clear()
+    yield "".join(lines)
+
+
+def _buckets(name: str, labels: str, value: HistogramValue, *, with_exemplars: bool) -> Iterator[str]:
+    before = f"{labels[:-1]}," if labels else "{"
+    start, total = f'{name}_bucket{before}le="', 0
     for place, (count, bound) in enumerate(zip(value.counts, _bounds(tuple(value.bounds)), strict=True)):
         total += count
         exemplar = value.exemplars.get(place) if with_exemplars else None
@@ -133,8 +167,7 @@ def _buckets(series: Series, labels: Labels, value: HistogramValue, *, with_exem
         else:
             trace = f'{{trace_id="{exemplar.trace_id}"}} {exemplar.value} {exemplar.time_ms / 1000}'
             yield f'{start}{bound}"}} {total} # {trace}\n'
-    shown = _shown(series.labels, labels)
-    yield f"{series.name}_sum{shown} {_number(value.sum)}\n{series.name}_count{shown} {total}\n"
+    yield f"{name}_sum{labels} {_number(value.sum)}\n{name}_count{labels} {total}\n"
 
 
 @lru_cache(maxsize=64)

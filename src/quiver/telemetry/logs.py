@@ -1,10 +1,14 @@
 """Log lines on standard error, as text or JSON, written by a thread so that a blocked pipe never stalls the loop."""
 
+import contextlib
 import logging
+import os
+import select
 import sys
 import threading
 import traceback
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple, TextIO
 
 import msgspec
@@ -16,17 +20,37 @@ logger = logging.getLogger(__name__)
 MAX_WAITING_LINES = 10_000
 MAX_RECENT_LINES = 1000
 MAX_RECENT_MESSAGE = 2000
+MAX_DIRECT_BYTES = 4096
+"""A pipe that takes anything takes this much at once."""
 _PLAIN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _BREAKS = str.maketrans({"\n": "\\n", "\r": "\\r"})
 
 
-def start_logging(level: str = "info", format: str = "text", stream: TextIO | None = None) -> "LogWriter":
-    """Sends the log lines of the process to a stream (standard error). Call `stop` on the result at the end."""
+def start_logging(
+    level: str = "info",
+    format: str = "text",
+    stream: TextIO | None = None,
+    *,
+    fields: Mapping[str, Any] | None = None,
+) -> "LogWriter":
+    """Sends the log lines of the process to a stream (standard error), each with these fields.
+
+    Call `stop` on the result at the end.
+    """
     writer = LogWriter(stream or sys.stderr, format)
+    if fields:
+        writer.addFilter(_Fields(fields))
     root = logging.getLogger()
     root.handlers[:] = [writer]
     root.setLevel(level.upper())
     return writer
+
+
+def start_direct_logging(level: str = "info", format: str = "text") -> None:
+    """The same for a process that has no threads, since it forks."""
+    root = logging.getLogger()
+    root.handlers[:] = [_DirectWriter(sys.stderr.fileno(), format)]
+    root.setLevel(level.upper())
 
 
 def current_level() -> str:
@@ -39,6 +63,16 @@ def change_level(level: str) -> str:
     logger.warning("the log level is %s from now on; it was %s", level, before)
     logging.getLogger().setLevel(level.upper())
     return before
+
+
+class _Fields(logging.Filter):
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._fields = fields
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        vars(record).update(self._fields)
+        return True
 
 
 class LogLine(NamedTuple):
@@ -132,6 +166,22 @@ class LogWriter(logging.Handler):
                 self._stream.flush()
             except (OSError, ValueError):
                 continue  # nobody reads the log any more; the broker continues
+
+
+class _DirectWriter(logging.Handler):
+    """Writes each line at once, or drops it where that would block."""
+
+    def __init__(self, fd: int, format: str) -> None:
+        super().__init__()
+        self._fd = fd
+        self._line = json_line if format == "json" else text_line
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError):  # nobody reads the log any more
+            if self._poll.poll(0):
+                os.write(self._fd, self._line(record).encode()[:MAX_DIRECT_BYTES])
 
 
 def text_line(record: logging.LogRecord) -> str:

@@ -7,10 +7,13 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol, TypeVar
 
 from quiver.model.errors import CorruptData, ShuttingDown, TopicExists, TopicNotFound
+from quiver.model.names import TopicId
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
 from quiver.system.pace import bounded_gather
 from quiver.topics.catalogue import TopicCatalogue
+from quiver.topics.follower import TopicFollower
+from quiver.topics.owners import OtherOwners
 from quiver.topics.partitions import Partitions
 from quiver.topics.removal import TopicRemovals
 
@@ -34,12 +37,20 @@ class TopicSubscriber(Protocol):
 class TopicAdmin:
     """Subscribers are told of changes in the order in which these are made, and in the order of `subscribe`."""
 
-    def __init__(self, catalogue: TopicCatalogue, partitions: Partitions, *, auto_create: bool = False) -> None:
+    def __init__(
+        self,
+        catalogue: TopicCatalogue,
+        partitions: Partitions,
+        *,
+        auto_create: bool = False,
+        is_controller: bool = True,
+    ) -> None:
         self._catalogue = catalogue
         self._partitions = partitions
         self._auto_create = auto_create
         self._subscribers: list[TopicSubscriber] = []
-        self._removals = TopicRemovals(catalogue, partitions, self._subscribers)
+        self._removals = TopicRemovals(catalogue, partitions, self._subscribers, removes_files=is_controller)
+        self.follower = TopicFollower(catalogue, partitions, self._removals, self._subscribers)
         self._change = asyncio.Lock()
         self._unowned: set[int] = set()
         """Topic ids that have files and no entry in the catalogue."""
@@ -47,18 +58,21 @@ class TopicAdmin:
         """New topics that could not be opened, nor deleted again: the disk was full. Nobody sees them."""
         self._is_running = False
 
+    def share_with(self, others: OtherOwners) -> None:
+        """Other processes own partitions too. Called while the broker is built."""
+        self._removals.others = others
+
     def subscribe(self, *subscribers: TopicSubscriber) -> None:
         """Called while the broker is built."""
         self._subscribers += subscribers
 
     async def open(self) -> None:
         """Opens the partitions of every topic. Changes are possible from now on."""
-        topics = self._catalogue.topics()
-        known = {topic.id for topic in (*topics, *self._catalogue.deleting())}
+        known = {topic.id for topic in (*self._catalogue.stored(), *self._catalogue.deleting())}
         self._unowned = await self._partitions.unowned_topic_ids(known)
         for topic_id in self._unowned:
             logger.error("the files of topic id %d belong to no topic and are kept; restore the metadata", topic_id)
-        await self._partitions.open_topics(topics)
+        await self.follower.open()
         self._is_running = True
 
     def resume_removals(self) -> None:
@@ -70,6 +84,7 @@ class TopicAdmin:
         self._is_running = False
         async with self._change:
             pass
+        await self.follower.stop()
         await self._removals.stop()
 
     @property
@@ -109,6 +124,19 @@ class TopicAdmin:
         """Returns when the topic is gone for everybody, and its files too unless there are very many."""
         await self._removals.finished(await self._run(self._delete(name)))
 
+    async def prepare(self, topic: Topic) -> None:
+        """Opens the partitions of a topic as it is going to be. They count when the view shows them."""
+        await self._partitions.open_added(topic)
+
+    async def opened(self, topic_id: int) -> None:
+        """Returns when this process has opened its partitions of a topic in its view; raises why it cannot."""
+        await self.follower.opened(TopicId(topic_id))
+
+    async def ended(self, topic_id: int) -> None:
+        """Returns when this process does not work any more on a topic whose deletion its view shows."""
+        await self.follower.caught_up()
+        await self._removals.ended(TopicId(topic_id))
+
     async def purge(self, name: str) -> None:
         """Removes all messages; new ones get the following offsets."""
         await self._run(self._purge(name))
@@ -118,12 +146,11 @@ class TopicAdmin:
         free_id = max(self._unowned, default=0) + 1
         topic = await self._catalogue.create(name, settings, free_id=free_id)
         try:
-            await self._partitions.open_topic(topic)
+            await self.follower.opened(topic.id)
+            await self._removals.others.opened(topic)
         except BaseException:
             await self._take_back(topic)
             raise
-        self._catalogue.show(topic)
-        await self._tell_changed(topic)
         return topic
 
     async def _alter(self, name: str, settings: Mapping[str, Any]) -> tuple[Topic, Topic]:
@@ -131,20 +158,22 @@ class TopicAdmin:
         await self._delete_unopened()
         before = self._catalogue.topic(name)
         # New partitions are open before the catalogue has them, and nobody may write to them before it does.
-        await self._partitions.open_added(self._catalogue.altered(name, settings))
+        altered = self._catalogue.altered(name, settings)
+        await self.prepare(altered)
         try:
+            await self._removals.others.prepare(altered)
             topic = await self._catalogue.alter(name, settings)
         except BaseException:
             await self._partitions.close_added(before.id)
             raise
-        self._partitions.keep_added(topic.id)
-        await self._partitions.reconfigure(topic)
-        await self._tell_changed(topic)
+        await self.follower.caught_up()
         return before, topic
 
-    async def _delete(self, name: str) -> "asyncio.Task[None]":
+    async def _delete(self, name: str) -> TopicId:
         await self._delete_unopened()
-        return self._removals.begin(await self._catalogue.delete(name))
+        topic = await self._catalogue.delete(name)
+        await self.follower.caught_up()
+        return topic.id
 
     async def _purge(self, name: str) -> None:
         """The catalogue is not changed, so a full disk does not refuse it: it gives room."""
@@ -165,11 +194,7 @@ class TopicAdmin:
         """Before every change of the catalogue: otherwise its name would be neither free nor in use."""
         while self._unopened:
             await self._catalogue.take_back(self._unopened[0])
-            self._removals.begin(self._unopened.pop(0))
-
-    async def _tell_changed(self, topic: Topic) -> None:
-        for subscriber in self._subscribers:
-            await subscriber.topic_changed(topic)
+            self._unopened.pop(0)
 
     async def _run(self, change: Coroutine[Any, Any, T]) -> T:
         """Runs a change to its end, even when the caller stops waiting: no topic may stay half changed."""

@@ -1,64 +1,59 @@
-"""The catalogue of topics, and the ids of producers, on one journal: a change is on disk before it takes effect."""
+"""The catalogue of topics: a view of coordination, in which a change is durable before it takes effect."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
+from quiver.coordination.port import Change, Delete, Put
+from quiver.coordination.view import View
 from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId, check_name
 from quiver.model.topic import Topic, TopicConfig, TopicSize
-from quiver.storage.journaled_state import JournaledState
-from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
-from quiver.topics.events import (
-    CODEC,
-    Event,
-    NodeNamed,
-    ProducerEpochGiven,
-    ProducerIdsReserved,
-    TopicChanged,
-    TopicCreated,
-    TopicDeleted,
-    TopicFilesRemoved,
-)
-from quiver.topics.state import CatalogueState
-
-LOG_ID = "internal/metadata"
-_SNAPSHOT_AFTER_SECONDS = 5.0
-_PRODUCER_IDS_BLOCK = 1000
-_LAST_EPOCH = 2**31 - 1
+from quiver.topics.events import NEXT_ID, NODE_ID, PREFIXES, deleted_key, event_of, topic_key
+from quiver.topics.state import CatalogueState, TopicChange
 
 
 class TopicCatalogue:
-    """Changes are made one at a time; reads do not wait."""
+    """Changes are made one at a time; reads do not wait. Other processes may change topics too."""
 
-    def __init__(self, *, clock: Clock, randomness: Randomness, defaults: TopicConfig, limits: Limits) -> None:
+    def __init__(
+        self, view: View, *, clock: Clock, randomness: Randomness, defaults: TopicConfig, limits: Limits
+    ) -> None:
+        self._view = view
         self._clock = clock
         self._randomness = randomness
         self._defaults = defaults
         self._limits = limits
         self._state = CatalogueState()
-        self._journaled = JournaledState(
-            LOG_ID, self._state, CODEC, clock=clock, snapshot_after_seconds=_SNAPSHOT_AFTER_SECONDS
-        )
         self._change = asyncio.Lock()
+        self._is_open = False
         self._hidden: set[TopicId] = set()
-        """New topics whose partitions are not open yet: in the journal, but not available."""
-        self.producer_ids = ProducerIds(self._state, self._journaled)
+        """New topics whose partitions here are not open yet: stored, but not available."""
+        self.on_change: Callable[[TopicChange], None] | None = None
+        """Called with each change, in the step in which it takes effect."""
+        for prefix in PREFIXES:
+            view.follow(prefix, self._apply)
 
-    async def open(self, storage: Storage, epoch: int) -> None:
-        """CorruptData stops the start: without topics nothing else can be read."""
-        await self._journaled.open(storage, epoch)
-        self.producer_ids.opened()
+    async def open(self) -> None:
+        """Called when the view is open. Topics that appear from now on are hidden until `show`."""
+        self._is_open = True
         if not self._state.node_id:
-            await self._journaled.append(NodeNamed(self._randomness.token(8).hex()))
+            node_id = self._randomness.token(8).hex().encode()
+            await self._view.commit([self._view.expected(NODE_ID)], [Put(NODE_ID, node_id)])
 
-    async def close(self) -> None:
-        await self._journaled.close()
+    def _apply(self, change: Change) -> None:
+        for effect in self._state.apply(event_of(change)):
+            if effect.before is None and effect.after is not None and self._is_open:
+                self._hidden.add(effect.after.id)
+            elif effect.before is not None and effect.after is None:
+                self._hidden.discard(effect.before.id)
+            if self.on_change is not None:
+                self.on_change(effect)
 
     @property
     def node_id(self) -> str:
@@ -67,6 +62,10 @@ class TopicCatalogue:
     def topics(self) -> list[Topic]:
         found = (topic for topic in self._state.topics.values() if topic.id not in self._hidden)
         return sorted(found, key=lambda topic: topic.name)
+
+    def stored(self) -> list[Topic]:
+        """Also those that are not available yet."""
+        return sorted(self._state.topics.values(), key=lambda topic: topic.name)
 
     def sizes(self) -> Mapping[str, TopicSize]:
         """Id and partition count by name. The same object changes with the catalogue."""
@@ -94,19 +93,15 @@ class TopicCatalogue:
     async def create(self, name: str, settings: Mapping[str, Any], *, free_id: int = 0) -> Topic:
         """Creates a topic that is not available until `show`. Its id is at least `free_id`: lower ids may be used."""
         config = self._changed(self._defaults, settings)
-        check_name(name)
+        key = topic_key(check_name(name))
         async with self._change:
-            if self._state.by_name(name) is not None:
-                raise TopicExists(topic=name)
-            topic_id = TopicId(max(self._state.next_topic_id, free_id))
-            topic = Topic(id=topic_id, name=name, config=config, created_at_ms=self._clock.now_ms())
-            self._hidden.add(topic_id)
-            try:
-                await self._journaled.append(TopicCreated(topic))
-            except BaseException:
-                self._hidden.discard(topic_id)
-                raise
-            return topic
+            while self._state.by_name(name) is None:
+                topic_id = TopicId(max(self._state.next_topic_id, free_id))
+                topic = Topic(id=topic_id, name=name, config=config, created_at_ms=self._clock.now_ms())
+                stored = [Put(key, msgspec.json.encode(topic)), Put(NEXT_ID, b"%d" % (topic_id + 1))]
+                if await self._view.commit([self._view.expected(key), self._view.expected(NEXT_ID)], stored):
+                    return topic
+            raise TopicExists(topic=name)
 
     def show(self, topic: Topic) -> None:
         """The partitions of a new topic are open: it is available from now on."""
@@ -130,68 +125,29 @@ class TopicCatalogue:
         return changed
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        key = topic_key(name)
         async with self._change:
-            topic = self.altered(name, settings)
-            if topic != self.topic(name):
-                await self._journaled.append(TopicChanged(topic.id, topic.config))
+            while (topic := self.altered(name, settings)) != self.topic(name):
+                stored = Put(key, msgspec.json.encode(topic))
+                if await self._view.commit([self._view.expected(key)], [stored]):
+                    break
             return topic
 
     async def delete(self, name: str) -> Topic:
         async with self._change:
-            return await self._delete(self.topic(name))
+            while not await self._delete(topic := self.topic(name)):
+                pass
+            return topic
 
     async def take_back(self, topic: Topic) -> None:
         """Deletes a topic that was never shown."""
         async with self._change:
-            await self._delete(topic)
+            while topic.id in self._state.topics and not await self._delete(topic):
+                pass
 
-    async def _delete(self, topic: Topic) -> Topic:
-        await self._journaled.append(TopicDeleted(topic.id))
-        self._hidden.discard(topic.id)
-        return topic
+    async def _delete(self, topic: Topic) -> bool:
+        key, left = topic_key(topic.name), Put(deleted_key(topic.id), msgspec.json.encode(topic))
+        return await self._view.commit([self._view.expected(key)], [left, Delete(key)])
 
     async def files_removed(self, topic_id: TopicId) -> None:
-        await self._journaled.append(TopicFilesRemoved(topic_id))
-
-    async def snapshot_if_due(self) -> None:
-        await self._journaled.snapshot_if_due()
-
-
-class ProducerIds:
-    """Ids and epochs of producers: none is given out twice, also across restarts.
-
-    Ids are reserved in blocks, so most need no write.
-    """
-
-    def __init__(self, state: CatalogueState, journaled: JournaledState[Event]) -> None:
-        self._state = state
-        self._journaled = journaled
-        self._change = asyncio.Lock()
-        self._next = 0
-
-    def opened(self) -> None:
-        """Called when the journal is open. All ids reserved before may have been given out."""
-        self._next = self._state.producer_ids_upper
-
-    async def new(self) -> int:
-        """An id that was never given out before."""
-        if self._next >= self._state.producer_ids_upper:
-            async with self._change:
-                if self._next >= self._state.producer_ids_upper:
-                    await self._journaled.append(ProducerIdsReserved(self._next + _PRODUCER_IDS_BLOCK))
-        self._next += 1
-        return self._next - 1
-
-    def was_given(self, producer_id: int, epoch: int) -> bool:
-        """Whether a producer without transactions may use an epoch."""
-        is_known = 0 <= producer_id < self._next
-        return is_known and 0 <= epoch <= self._state.producer_epochs.get(producer_id, 0)
-
-    async def next_epoch(self, producer_id: int, epoch: int) -> tuple[int, int]:
-        """The next epoch of a producer; a new id if its epoch was never given out, or is forgotten."""
-        async with self._change:
-            if self.was_given(producer_id, epoch) and epoch < _LAST_EPOCH:
-                if not self.was_given(producer_id, epoch + 1):
-                    await self._journaled.append(ProducerEpochGiven(producer_id, epoch + 1))
-                return producer_id, epoch + 1
-        return await self.new(), 0
+        await self._view.commit([], [Delete(deleted_key(topic_id))])

@@ -4,14 +4,15 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import islice
+from typing import Protocol
 
+from quiver.cluster.placement import ALONE
 from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, TopicPartition, sole_leader_epoch
 from quiver.model.topic import Topic, TopicConfig
 from quiver.partition.partition import Partition, PartitionSettings, log_options
-from quiver.records.header import FrameHeader
+from quiver.records.header import StampedFrame
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, bounded_gather, paced
@@ -27,76 +28,95 @@ def partition_log_id(topic_id: int, partition: int) -> str:
     return f"{topic_directory(topic_id)}/{partition}"
 
 
-class Partitions:
-    """Opens, finds and closes partitions. Partition n of a topic is at place n of its list."""
+class Owns(Protocol):
+    def __call__(self, topic: str, partition: int, /) -> bool:
+        """Whether this process owns a partition of a topic, by its name."""
 
-    def __init__(self, storage: Storage, *, clock: Clock, limits: Limits) -> None:
+
+class Partitions:
+    """Opens, finds and closes the partitions that this process owns."""
+
+    def __init__(self, storage: Storage, *, clock: Clock, limits: Limits, owns: Owns = ALONE.owns_partition) -> None:
         self._storage = storage
         self._clock = clock
         self._limits = limits
-        self._by_topic: dict[TopicId, list[Partition]] = {}
-        self._added: dict[TopicId, list[Partition]] = {}
+        self._owns = owns
+        self._by_topic: dict[TopicId, dict[int, Partition]] = {}
+        """By number, in the order of numbers. Empty for a topic of which nothing is owned."""
+        self._counts: dict[TopicId, int] = {}
+        """How many partitions each topic has, in all processes."""
+        self._added: dict[TopicId, dict[int, Partition]] = {}
         """Opened for a growth that is not recorded yet: found by number, so that they are there as soon as it is, and
         in no list."""
         self._withdrawn: dict[TopicId, deque[Partition]] = {}
         """The partitions of deleted topics, until their files are removed."""
         self.start_epoch = StartEpoch(0)
         """The start epoch of this process; set before anything is opened."""
-        self.on_sampled: Callable[[TopicPartition, FrameHeader], None] | None = None
+        self.on_sampled: Callable[[TopicPartition, StampedFrame], None] | None = None
         """Called with each frame that has sampled messages; set before anything is opened."""
 
     async def open_topic(self, topic: Topic) -> None:
-        """Opens the partitions of a new topic."""
+        """Opens the partitions of a topic that are not open yet: the catalogue has them."""
         await self.open_added(topic)
-        self.keep_added(topic.id)
+        self._note(topic, {**self._by_topic.get(topic.id, {}), **self._added.pop(topic.id, {})})
 
     async def open_added(self, topic: Topic) -> None:
-        """Opens the partitions of a topic that are not open yet. Followed by `keep_added` or `close_added`."""
-        missing = ((topic, number) for number in range(len(self.of(topic.id)), topic.config.partitions))
-        self._added[topic.id] = await bounded_gather(self._open, missing)
-
-    def keep_added(self, topic_id: TopicId) -> None:
-        """The catalogue has them."""
-        self._by_topic[topic_id] = [*self.of(topic_id), *self._added.pop(topic_id)]
+        """Opens the partitions of a topic that are not open yet. Followed by `open_topic` or `close_added`."""
+        have = self._by_topic.get(topic.id, {}).keys() | self._added.get(topic.id, {}).keys()
+        missing = [number for number in self._owned_numbers(topic) if number not in have]
+        opened = await bounded_gather(self._open, ((topic, number) for number in missing))
+        self._added.setdefault(topic.id, {}).update(zip(missing, opened, strict=True))
 
     async def close_added(self, topic_id: TopicId) -> None:
         """The catalogue could not record them."""
-        await bounded_gather(_close, self._added.pop(topic_id))
+        await bounded_gather(_close, list(self._added.pop(topic_id, {}).values()))
 
     async def open_topics(self, topics: list[Topic]) -> None:
         """Opens every topic, at start-up."""
-        places = ((topic, number) for topic in topics for number in range(topic.config.partitions))
-        opened = iter(await bounded_gather(self._open, places))
+        places = [(topic, number) for topic in topics for number in self._owned_numbers(topic)]
+        opened = iter(await bounded_gather(self._open, iter(places)))
         for topic in topics:
-            self._by_topic[topic.id] = list(islice(opened, topic.config.partitions))
+            self._note(topic, dict(zip(self._owned_numbers(topic), opened, strict=False)))
+
+    def _owned_numbers(self, topic: Topic) -> list[int]:
+        return [number for number in range(topic.config.partitions) if self._owns(topic.name, number)]
+
+    def _note(self, topic: Topic, partitions: dict[int, Partition]) -> None:
+        self._by_topic[topic.id] = partitions
+        self._counts[topic.id] = topic.config.partitions
 
     def owned(self, topic_id: int) -> list[tuple[int, Partition]]:
         """The partitions of a topic that this process owns, with their numbers. How many the topic has is in the
         catalogue."""
-        return list(enumerate(self.of(topic_id)))
+        return list(self._by_topic.get(TopicId(topic_id), {}).items())
 
     def of(self, topic_id: int) -> list[Partition]:
-        return self._by_topic.get(TopicId(topic_id), [])
+        return list(self._by_topic.get(TopicId(topic_id), {}).values())
 
     def get(self, topic_id: int, partition: int) -> Partition:
+        """Raises PartitionNotFound also for one that another process owns: whoever asks here has the wrong owner."""
         partitions = self._by_topic.get(TopicId(topic_id))
         if partitions is None:
             raise TopicNotFound(f"there is no topic with id {topic_id}, or no longer; fetch metadata again")
-        if partition >= len(partitions) and topic_id in self._added:
-            partitions = [*partitions, *self._added[TopicId(topic_id)]]
-        if not 0 <= partition < len(partitions):
-            raise PartitionNotFound(topic=topic_id, count=len(partitions), partition=partition)
-        return partitions[partition]
+        found = partitions.get(partition)
+        if found is None:
+            found = self._added.get(TopicId(topic_id), {}).get(partition)
+        if found is None:
+            raise PartitionNotFound(topic=topic_id, count=self._counts[TopicId(topic_id)], partition=partition)
+        return found
 
     def all(self) -> list[Partition]:
-        return [partition for partitions in self._by_topic.values() for partition in partitions]
+        return [partition for partitions in self._by_topic.values() for partition in partitions.values()]
 
     def by_topic(self) -> list[tuple[TopicId, list[Partition]]]:
-        return list(self._by_topic.items())
+        return [(topic_id, list(partitions.values())) for topic_id, partitions in self._by_topic.items()]
 
     def places(self) -> list[tuple[int, int, Partition]]:
         """All of them, with topic id and number."""
-        return [(id, number, found) for id, all in self._by_topic.items() for number, found in enumerate(all)]
+        return [(id, number, found) for id, owned in self._by_topic.items() for number, found in owned.items()]
+
+    def owned_places(self) -> set[TopicPartition]:
+        return {TopicPartition(id, number) for id, owned in self._by_topic.items() for number in owned}
 
     async def reconfigure(self, topic: Topic) -> None:
         limits = self.limits_for(topic.config)
@@ -105,15 +125,25 @@ class Partitions:
 
     def withdraw(self, topic_id: TopicId) -> None:
         """Makes the partitions of a deleted topic unavailable."""
-        self._withdrawn[topic_id] = deque(self._by_topic.pop(topic_id, ()))
+        self._withdrawn[topic_id] = deque(self._by_topic.pop(topic_id, {}).values())
+        self._counts.pop(topic_id, None)
+        self._added.pop(topic_id, None)
+
+    async def end(self, topic_id: TopicId) -> None:
+        """Refuses further work on a topic that was withdrawn, and waits for what runs."""
+        partitions = list(self._withdrawn.get(topic_id, ()))
+        async for partition in paced(partitions):
+            partition.abandon()
+        await bounded_gather(Partition.end, partitions)
 
     async def remove_files(self, topic_id: TopicId) -> None:
-        """Refuses further work, waits for what runs, and removes the files of a topic that was withdrawn."""
-        partitions = self._withdrawn.get(topic_id, deque())
-        async for partition in paced(list(partitions)):
-            partition.abandon()
-        await bounded_gather(Partition.end, list(partitions))
+        """Removes the files of a topic on which nobody works any more, here or in another process."""
         await self._storage.delete_logs(topic_directory(topic_id))
+        await self.let_go(topic_id)
+
+    async def let_go(self, topic_id: TopicId) -> None:
+        """Forgets a topic whose files are removed, or will be by another process."""
+        partitions = self._withdrawn.get(topic_id, deque())
         pace = Pace()
         while partitions:  # freeing thousands at once would block the loop
             partitions.popleft()

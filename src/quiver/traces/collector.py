@@ -1,64 +1,46 @@
 """Writes spans of sampled messages to the topic of traces, in the background.
 
-An append only notes that a frame has sampled messages: one bit is tested. Everything else happens later, in rounds:
-the frame is read from the log, and what became of its messages from the delivery journal. What is noted is bounded;
-what is too much is dropped and counted. A broker that is killed loses the spans of its last round, and no message.
+An append notes which messages of a frame are in traces, and only if a bit of the frame says that there are some.
+Everything else happens later, in rounds: the spans of all frames are built together, and what became of their
+messages is read from the delivery journal. What is noted is bounded; what is too much is dropped and counted. A
+broker that is killed loses the spans of its last round, and no message.
 """
 
 import asyncio
 import contextlib
-import logging
-from collections import deque
-from collections.abc import Iterator
-from typing import NamedTuple
-
-import msgspec
+from collections.abc import Mapping
 
 from quiver.groups.service import Groups
 from quiver.life.journal_index import JournalIndex, JournalRecord
 from quiver.life.log_frames import find_frame
-from quiver.messages.stored_rows import frame_rows
-from quiver.model.errors import Closed, InvalidFrame, QuiverError, TopicExists, TopicNotFound
+from quiver.model.errors import QuiverError, TopicExists, TopicNotFound
 from quiver.model.limits import KIB
 from quiver.model.names import TopicPartition
 from quiver.model.topic import Topic
-from quiver.model.trace.span import Span, TraceStats
-from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
-from quiver.outbox.outbox import source_of
+from quiver.model.trace.span import TraceStats
 from quiver.queues.service import Queues
-from quiver.records.build import build_frame
-from quiver.records.header import FrameHeader, unpack_header
-from quiver.records.read import open_frame
-from quiver.structures.murmur2 import partition_for
-from quiver.system.clock import Clock
+from quiver.records.header import FrameHeader, StampedFrame, unpack_header
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
-from quiver.traces.followed import Followed, FollowedMessage
-from quiver.traces.spans import SampledMessage
-
-logger = logging.getLogger(__name__)
+from quiver.traces.arrivals import Arrivals, arrivals
+from quiver.traces.followed import Followed, FollowedPartition, RunEvent
+from quiver.traces.noted import Noted, NotedFrames, UnopenedFrame
+from quiver.traces.sampled_rows import SampledRows, stored_rows
+from quiver.traces.span_frames import SpanFrame, span_frames
+from quiver.traces.span_rows import SpanRows
+from quiver.traces.spans import event_spans
 
 TRACES_TOPIC = "__traces"
 SETTINGS = {"partitions": 4, "retention": "7d", "retention_bytes": 256 * KIB * KIB, "durability": "interval"}
 """One GiB for all of its partitions."""
 MOST_NOTED = 10_000
-MOST_FOLLOWED = 10_000
+MOST_MESSAGES_NOTED = 200_000
+MOST_FOLLOWED = 100_000
+MOST_RUNS_FOLLOWED = 10_000
 _EVERY_SECONDS = 0.5
-_FRAMES_A_ROUND = 1_000
-_ROWS_A_FRAME = 1_000
-_KEY_SHOWN = 200
-
-
-class Noted(NamedTuple):
-    """A frame that has sampled messages."""
-
-    place: TopicPartition
-    base_offset: int
-    journal_position: int
-    """No record of the delivery journal before this one is about its messages."""
 
 
 class TraceCollector:
@@ -69,30 +51,26 @@ class TraceCollector:
         queues: Queues,
         groups: Groups,
         topics: TopicAdmin,
-        *,
-        clock: Clock,
     ) -> None:
         self._catalogue = catalogue
         self._partitions = partitions
         self._queues = queues
         self._groups = groups
         self._topics = topics
-        self._clock = clock
-        self._noted: deque[Noted] = deque()
-        self._followed = Followed(MOST_FOLLOWED)
+        self._noted = Noted(MOST_NOTED, MOST_MESSAGES_NOTED)
+        self._followed = Followed(MOST_FOLLOWED, MOST_RUNS_FOLLOWED)
         self._written = self._dropped = 0
         self._turn = asyncio.Lock()
         self.task = PeriodicTask("traces", self._round, every_seconds=_EVERY_SECONDS)
         partitions.on_sampled = self.note
 
-    def note(self, place: TopicPartition, header: FrameHeader) -> None:
+    def note(self, place: TopicPartition, stamped: StampedFrame) -> None:
         """A frame with sampled messages was appended just now. Called on the loop, between two requests."""
-        if len(self._noted) >= MOST_NOTED:
-            self._dropped += header.record_count
-            return
-        queue = self._queues.partition_queues(place.topic_id).get(place.partition)
-        position = 0 if queue is None else queue.journal.log.end_offset
-        self._noted.append(Noted(place, header.base_offset, position))
+        position = 0
+        if place not in self._noted.partitions:
+            queue = self._queues.partition_queues(place.topic_id).get(place.partition)
+            position = 0 if queue is None else queue.journal.log.end_offset
+        self._dropped += self._noted.add(place, stamped, position)
 
     def start(self) -> None:
         self.task.start()
@@ -106,7 +84,7 @@ class TraceCollector:
     def stats(self) -> TraceStats:
         return TraceStats(
             enabled=True,
-            spans_in_buffer=len(self._noted),
+            spans_in_buffer=self._noted.frame_count,
             buffer_capacity=MOST_NOTED,
             traces_indexed=len(self._followed),
             spans_written=self._written,
@@ -116,104 +94,119 @@ class TraceCollector:
     async def flush(self) -> None:
         """Everything that happened before is written when this returns."""
         failures = Failures()
-        while True:
-            await self._round(failures)
-            if not self._noted:
-                break
+        await self._round(failures)
         failures.check()
 
     async def _round(self, failures: Failures) -> None:
-        if not self._noted and not self._followed:
-            return
+        """A round that is cancelled goes on until it has ended: it has threads change what is followed."""
+        if self._noted.frame_count or len(self._followed):
+            await asyncio.shield(self._whole_round(failures))
+
+    async def _whole_round(self, failures: Failures) -> None:
         async with self._turn:
-            spans: list[Span] = []
+            spans: list[SpanRows] = []
             try:
-                await self._collect(spans, failures)
+                await self._begin(self._noted.take(), spans, failures)
+                for place in list(self._followed.partitions):
+                    with failures.of(f"spans of topic id {place.topic_id}"):
+                        await self._follow(place, spans)
+                self._followed.limit()
                 if spans:
                     with failures.of(f"writing to {TRACES_TOPIC}"):
                         await self._write(spans)
             finally:
-                self._dropped += len(spans)
+                self._dropped += sum(len(rows.end_ms) for rows in spans)
 
-    async def _collect(self, spans: list[Span], failures: Failures) -> None:
-        """Adds the spans of what is new."""
-        for _ in range(min(len(self._noted), _FRAMES_A_ROUND)):
-            noted = self._noted.popleft()
-            with failures.of(f"spans of topic id {noted.place.topic_id}"):
-                spans += await self._begin(noted)
-        for place in list(self._followed.partitions):
+    # what was appended
+
+    async def _begin(
+        self, taken: Mapping[TopicPartition, NotedFrames], spans: list[SpanRows], failures: Failures
+    ) -> None:
+        """The spans of appends; deliveries of their messages are followed from now on."""
+        for place, noted in taken.items():
+            self._dropped += noted.message_count
             with failures.of(f"spans of topic id {place.topic_id}"):
-                spans += await self._follow(place)
+                await self._begin_partition(place, noted, spans)
+                self._dropped -= noted.message_count
 
-    async def _begin(self, noted: Noted) -> list[Span]:
-        """The spans of the append of a frame's messages; their deliveries are followed from now on."""
-        place = noted.place
+    async def _begin_partition(self, place: TopicPartition, noted: NotedFrames, spans: list[SpanRows]) -> None:
+        arrived = await self._arrivals(place, noted)
+        if arrived is None:
+            return
+        spans.append(arrived.rows)
+        new = FollowedPartition(arrived.messages, noted.journal_position, self._groups.name_of)
+        followed = self._followed.partitions.get(place)
+        if followed is not None and new.position < followed.position:
+            await self._catch_up(place, new, followed.position, spans)
+        self._followed.add(place, new)
+
+    async def _arrivals(self, place: TopicPartition, noted: NotedFrames) -> Arrivals | None:
         try:
             topic = self._catalogue.topic_by_id(place.topic_id)
-            partition = self._partitions.get(*place)
         except QuiverError:
-            return []
+            return None
+        frames: list[SampledRows] = []
+        for frame in noted.frames:
+            opened = await self._open(place, frame.header) if isinstance(frame, UnopenedFrame) else frame
+            if opened is not None:
+                frames.append(opened)
+        if not frames:
+            return None
+        return await asyncio.to_thread(arrivals, topic.name, place.partition, frames)
 
-        def choose(data: bytes | memoryview, position: int, header: FrameHeader) -> list[SampledMessage]:
-            return list(_sampled(data, position, header, topic, place.partition))
-
-        end = partition.committed.high_watermark
+    async def _open(self, place: TopicPartition, header: FrameHeader) -> SampledRows | None:
+        """The sampled messages of a frame that has to be read from the log."""
         try:
-            found = await find_frame(partition.log, noted.base_offset, choose, end=end, max_bytes=1) or []
-        except (InvalidFrame, Closed):
-            return []
-        return [span for message in found for span in await self._begin_message(noted, message)]
+            partition = self._partitions.get(*place)
+            end = partition.log.end_offset
+            found = await find_frame(partition.log, header.base_offset, stored_rows, end=end, max_bytes=1)
+        except QuiverError:
+            return None
+        return found if found is not None and found.header.base_offset == header.base_offset else None
 
-    async def _begin_message(self, noted: Noted, message: SampledMessage) -> list[Span]:
-        source = source_of(message.producer_id)
-        spans = [message.arrival(None if source is None else source[0])]
-        followed = FollowedMessage(message, self._groups.name_of)
-        partition = self._followed.add(noted.place, followed, noted.journal_position)
-        if noted.journal_position < partition.position:  # the journal was read further already, for others
-            for record in await self._records(noted.place, noted.journal_position, partition.position):
-                spans += followed.apply(record)
-        return spans
+    # what became of it
 
-    async def _follow(self, place: TopicPartition) -> list[Span]:
+    async def _follow(self, place: TopicPartition, spans: list[SpanRows]) -> None:
         queue = self._queues.partition_queues(place.topic_id).get(place.partition)
         if queue is None:
             if place.topic_id not in {topic.id for topic in self._catalogue.topics()}:
                 self._followed.forget(place)
-            return []
+            return
         partition, end = self._followed.partitions[place], queue.journal.log.end_offset
-        spans: list[Span] = []
         if partition.position < end:
-            for record in await self._records(place, partition.position, end):
-                spans += partition.apply(record)
-            partition.position = end
-        return spans
+            await self._catch_up(place, partition, end, spans)
+
+    async def _catch_up(
+        self, place: TopicPartition, partition: FollowedPartition, end: int, spans: list[SpanRows]
+    ) -> None:
+        """Reads the journal for the messages of a partition, up to its offset `end`."""
+        records = await self._records(place, partition.position, end)
+        found = await asyncio.to_thread(_applied, partition, records) if records else None
+        partition.position = end
+        if found is not None:
+            spans.append(found)
 
     async def _records(self, place: TopicPartition, start: int, end: int) -> list[JournalRecord]:
         queue = self._queues.partition_queues(place.topic_id).get(place.partition)
         return [] if queue is None else await JournalIndex(queue.journal.log).records_between(start, end)
 
-    async def _write(self, spans: list[Span]) -> None:
-        """Takes those that are written out of the list."""
-        topic = await self._topic()
-        while spans:
-            part = spans[:_ROWS_A_FRAME]
-            await self._append(topic, part)
-            del spans[: len(part)]
-            self._written += len(part)
+    # writing
 
-    async def _append(self, topic: Topic, spans: list[Span]) -> None:
-        by_partition: dict[int, list[Span]] = {}
-        for span in spans:
-            number = partition_for(span.trace_id.encode(), topic.config.partitions)
-            by_partition.setdefault(number, []).append(span)
-        for number, rows in by_partition.items():
-            frame = build_frame(
-                [msgspec.json.encode(row) for row in rows],
-                keys=[row.trace_id.encode() for row in rows],
-                timestamps_ms=[row.end_ms for row in rows],
-                compression="zstd",
-            )
-            await self._partitions.get(topic.id, number).append(frame, unpack_header(frame))
+    async def _write(self, spans: list[SpanRows]) -> None:
+        """Leaves the list empty, or raises."""
+        topic = await self._topic()
+        frames = await asyncio.to_thread(span_frames, spans, topic.config.partitions)
+        spans.clear()
+        try:
+            while frames:
+                await self._append(topic, frames[-1])
+                self._written += frames.pop().span_count
+        finally:
+            self._dropped += sum(frame.span_count for frame in frames)
+
+    async def _append(self, topic: Topic, frame: SpanFrame) -> None:
+        partition = self._partitions.get(topic.id, frame.partition)
+        await partition.append(frame.frame, unpack_header(frame.frame))
 
     async def _topic(self) -> Topic:
         """Created with the first span."""
@@ -225,26 +218,6 @@ class TraceCollector:
             return self._catalogue.topic(TRACES_TOPIC)
 
 
-def _sampled(
-    data: bytes | memoryview, position: int, header: FrameHeader, topic: Topic, number: int
-) -> Iterator[SampledMessage]:
-    for row in frame_rows(open_frame(data, position, header=header), header.base_offset, header.next_offset):
-        parent = parse_traceparent((row.message.headers or {}).get(TRACEPARENT))
-        if parent is not None and parent.is_sampled:
-            yield SampledMessage(
-                parent,
-                topic.name,
-                number,
-                row.offset,
-                _shown_key(row.message.key),
-                row.message.timestamp_ms or 0,
-                row.append_time_ms,
-                header.producer_id,
-            )
-
-
-def _shown_key(key: bytes | None) -> str:
-    try:
-        return "" if key is None else key[:_KEY_SHOWN].decode()
-    except UnicodeDecodeError:
-        return ""
+def _applied(partition: FollowedPartition, records: list[JournalRecord]) -> SpanRows | None:
+    happened: list[RunEvent] = [event for record in records for event in partition.apply(record)]
+    return event_spans(partition, happened)

@@ -1,14 +1,23 @@
-"""From the life of a sampled message to the spans of its trace. Pure."""
+"""From what happened to followed messages to the spans of their traces. Pure."""
 
-import hashlib
-from typing import NamedTuple
+from collections.abc import Sequence
+
+import numpy as np
 
 from quiver.model.trace.life import Happening, LifeEvent
-from quiver.model.trace.span import Span, SpanEvent
-from quiver.model.trace.traceparent import TraceParent
-from quiver.records.header import NO_PRODUCER
+from quiver.model.trace.span import SpanEvent
+from quiver.traces.followed import FollowedPartition, RunEvent
+from quiver.traces.span_rows import (
+    ARRIVAL_CODE,
+    SharedFields,
+    SpanGroup,
+    SpanRows,
+    TracedMessages,
+    span_code,
+    span_ids,
+    span_rows,
+)
 
-_SPAN_DIGITS = 16
 _OF_LIFE: dict[Happening, SpanEvent] = {
     "delivered": "consume.fetched",
     "acked": "consume.acked",
@@ -20,66 +29,40 @@ _OF_LIFE: dict[Happening, SpanEvent] = {
 }
 
 
-class SampledMessage(NamedTuple):
-    parent: TraceParent
-    topic: str
-    partition: int
-    offset: int
-    key: str
-    timestamp_ms: int
-    append_time_ms: int
-    producer_id: int = NO_PRODUCER
+def event_spans(partition: FollowedPartition, happened: Sequence[RunEvent]) -> SpanRows | None:
+    """None if none of the events has a span."""
+    chosen: list[range] = []
+    groups: list[SpanGroup] = []
+    codes: list[int] = []
+    for run in happened:
+        fields = _fields(partition.messages, run.event)
+        if fields is not None:
+            places = range(*partition.places(run.start, run.end))
+            chosen.append(places)
+            groups.append(SpanGroup(len(places), fields))
+            codes.append(span_code(run.event.event, run.number))
+    if not chosen:
+        return None
+    indexes = np.concatenate([np.arange(places.start, places.stop) for places in chosen])
+    hashes = partition.hashes[indexes]
+    ids = span_ids(hashes, np.repeat(np.array(codes, np.uint64), [group.message_count for group in groups]))
+    return span_rows(partition.messages.take(indexes), ids, span_ids(hashes, ARRIVAL_CODE), groups)
 
-    def span_id(self, event: str, number: int = 0) -> str:
-        """The same one whenever it is computed: a span that is written or exported twice is recognised."""
-        name = f"{self.parent.trace_id}/{self.topic}/{self.partition}/{self.offset}/{event}/{number}"
-        return hashlib.blake2b(name.encode(), digest_size=_SPAN_DIGITS // 2).hexdigest()
 
-    def arrival(self, purpose: str | None) -> Span:
-        """The span of the append: from the time that its producer gave, or from when a move brought it."""
-        event: SpanEvent = "publish.persisted"
-        start_ms = min(self.timestamp_ms, self.append_time_ms)
-        if purpose == "delays":
-            event = "delay.fired"
-        elif purpose == "dead_letters":
-            event, start_ms = "dlq.routed", self.append_time_ms
-        elif purpose is not None:
-            start_ms = self.append_time_ms
-        return Span(
-            trace_id=self.parent.trace_id,
-            span_id=self.span_id("arrival"),
-            parent_span_id=self.parent.span_id,
-            event_type=event,
-            time_ms=start_ms,
-            duration_ms=self.append_time_ms - start_ms,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            key=self.key,
-        )
-
-    def span_of(self, number: int, event: LifeEvent) -> Span | None:
-        """The span of an event of its life, which is the one of that number; None for those that have none.
-
-        What ends a delivery covers all of it.
-        """
-        event_type = _OF_LIFE.get(event.event)
-        if event_type is None or event.time_ms is None:
-            return None
-        duration_ms = 0 if event.event == "delivered" else event.duration_ms or 0
-        return Span(
-            trace_id=self.parent.trace_id,
-            span_id=self.span_id(event.event, number),
-            parent_span_id=self.span_id("arrival"),
-            event_type=event_type,
-            time_ms=event.time_ms - duration_ms,
-            duration_ms=duration_ms,
-            topic=self.topic,
-            partition=self.partition,
-            offset=self.offset,
-            key=self.key,
-            group=event.group,
-            consumer=event.consumer,
-            attempt=event.attempt,
-            error=event.error,
-        )
+def _fields(messages: TracedMessages, event: LifeEvent) -> SharedFields | None:
+    """None for events that have no span. What ends a delivery covers all of it."""
+    event_type = _OF_LIFE.get(event.event)
+    if event_type is None or event.time_ms is None:
+        return None
+    duration_ms = 0 if event.event == "delivered" else event.duration_ms or 0
+    return SharedFields(
+        event_type=event_type,
+        time_ms=event.time_ms - duration_ms,
+        duration_ms=duration_ms,
+        topic=messages.topic,
+        partition=messages.partition,
+        group=event.group,
+        consumer=event.consumer,
+        attempt=event.attempt,
+        error=event.error,
+    )

@@ -13,13 +13,13 @@ from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, Trans
 from quiver.model.limits import DAY_MS, TRANSACTION_OPEN_MS, TRANSACTIONAL_ID_LENGTH
 from quiver.model.times import format_duration
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
+from quiver.producers.service import ProducerIds
 from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.key_locks import HeldKeys, KeyLocks
 from quiver.telemetry.histogram import Histogram
-from quiver.topics.catalogue import ProducerIds
 from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,

@@ -1,12 +1,14 @@
 """Transactions as they are listed and described."""
 
+import heapq
 from collections.abc import Iterable
 
-from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, TransactionInfo
+from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerInfo, TransactionInfo
 from quiver.streams.service import Streams
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Participant, ProducerOutcome
 from quiver.transactions.open_transaction import OpenTransaction
+from quiver.transactions.producer import Producer
 
 
 def list_transactions(coordinator: Coordinator, streams: Streams) -> list[TransactionInfo]:
@@ -46,6 +48,29 @@ def describe(
         producer.timeout_ms,
         [],
         [],
+    )
+
+
+def list_producers(coordinator: Coordinator, *, skip: int, limit: int) -> list[ProducerInfo]:
+    """Those that were used last come first."""
+    found = heapq.nlargest(
+        skip + limit, coordinator.state.producers.items(), key=lambda item: (item[1].used_at_ms, item[0])
+    )
+    return [_of_producer(id, producer, is_open=id in coordinator.open) for id, producer in found[skip:]]
+
+
+def _of_producer(producer_id: int, producer: Producer, *, is_open: bool) -> ProducerInfo:
+    last = producer.last
+    return ProducerInfo(
+        producer_id,
+        producer.transactional_id,
+        producer.epoch,
+        producer.used_at_ms,
+        producer.timeout_ms,
+        is_open,
+        None if last is None else last.epoch,
+        last is not None and last.commit,
+        0 if last is None else last.at_ms,
     )
 
 

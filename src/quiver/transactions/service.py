@@ -9,7 +9,14 @@ from quiver.messages.publish import Published
 from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.names import TopicPartition
-from quiver.model.transaction import DEFAULT_TIMEOUT_MS, GroupOffsetCommit, LeasedAcks, ProducerKey, TransactionInfo
+from quiver.model.transaction import (
+    DEFAULT_TIMEOUT_MS,
+    GroupOffsetCommit,
+    LeasedAcks,
+    ProducerInfo,
+    ProducerKey,
+    TransactionInfo,
+)
 from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
@@ -23,7 +30,7 @@ from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
 from quiver.transactions.events import Decided
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
-from quiver.transactions.listing import describe, list_transactions
+from quiver.transactions.listing import describe, list_producers, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
 from quiver.transactions.producer import Answer
 from quiver.transactions.publishing import TransactionPublishing
@@ -295,6 +302,12 @@ class Transactions:
         """Open transactions, then those whose markers are not everywhere yet; and how many there are."""
         found = list_transactions(self._coordinator, self._streams)
         return found[skip : skip + limit], len(found)
+
+    async def producers(self, *, skip: int = 0, limit: int = 1000) -> tuple[Sequence[ProducerInfo], int]:
+        """Those that were used last come first; and how many there are. None if transactions cannot be read."""
+        if self._coordinator.problem is not None:
+            return [], 0
+        return list_producers(self._coordinator, skip=skip, limit=limit), len(self._coordinator.state.producers)
 
     async def describe(self, transactional_id: str | None, producer_id: int) -> TransactionInfo:
         """The producer's open transaction, or the one that ended last. Raises TransactionNotFound."""

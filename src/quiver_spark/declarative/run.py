@@ -11,7 +11,7 @@ import yaml
 import quiver
 from quiver.model.errors import InvalidRequest
 from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
-from quiver_spark.runtime.session import java_home
+from quiver_spark.runtime.session import find_java
 
 SPEC = "spark-pipeline.yml"
 TOPICS = "spark.quiver.topics."
@@ -27,7 +27,7 @@ def run_pipeline(place: Path, words: Sequence[str] = (), *, dry_run: bool = Fals
     """
     spec = place.absolute() / SPEC
     settings = _settings(spec)
-    java_home()
+    find_java()
     if not dry_run:
         make_topics(settings)
     spark = _spark_home()

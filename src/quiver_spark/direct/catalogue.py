@@ -32,7 +32,7 @@ class DirectCatalogue:
                 problem = f"there is no log {name} in {self._directory.path}"
                 raise InvalidRequest(problem=f"option 'internal': {problem}")
         elif name not in PARTITION_JOURNALS:
-            problem = f"{name!r} is neither a log such as internal/metadata nor one of {PARTITION_JOURNALS}"
+            problem = f"{name!r} is neither a log such as internal/coordination nor one of {PARTITION_JOURNALS}"
             raise InvalidRequest(problem=f"option 'internal': {problem}")
 
     def names(self) -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from quiver.model.times import parse_duration_ms
 from quiver.system.clock import SystemClock
+from quiver_spark.runtime.cluster import is_remote
 from quiver_spark.source.options import ReadOptions, read_options
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ def started(spark: SessionOrFactory) -> "SparkSession":
     """The session, made the active one of this thread: Spark finds a Python sink only by that."""
     session = spark() if callable(spark) else spark
     inside: Any = session
-    inside._jvm.SparkSession.setActiveSession(inside._jsparkSession)
+    if not is_remote(session):
+        inside._jvm.SparkSession.setActiveSession(inside._jsparkSession)
     return session
 
 

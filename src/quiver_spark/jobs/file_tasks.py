@@ -46,8 +46,3 @@ def on_workers(
 
 def answer_batch(files: Sequence[LakeFile]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([file._asdict() for file in files], schema=_FILE_SCHEMA)
-
-
-def cores(spark: "SparkSession") -> int:
-    """How many tasks run at once."""
-    return spark.sparkContext.defaultParallelism

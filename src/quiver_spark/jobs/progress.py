@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from quiver.system.randomness import SystemRandomness
+from quiver_spark.runtime.cluster import is_remote
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,6 +71,10 @@ class _RichBar:
 
     @contextmanager
     def watch(self, spark: "SparkSession", amount: int) -> Iterator[None]:
+        if is_remote(spark):  # its tasks cannot be seen from here
+            yield
+            self.advance(amount)
+            return
         ended = threading.Event()
         context = spark.sparkContext
         group = f"quiver-{SystemRandomness().token(6).hex()}"

@@ -1,11 +1,12 @@
-"""The columns of a read whose user names none, with a schema of the values that is given or inferred."""
+"""The columns of a read whose user names none, with a schema of the values that is given, stored or inferred."""
 
 from collections.abc import Iterator, Mapping
 
 from quiver.model.errors import InvalidRequest
 from quiver.system.clock import SystemClock
 from quiver_spark.json_values.inference import infer_fields
-from quiver_spark.json_values.typed_values import INFER, ddl, value_columns
+from quiver_spark.json_values.stored_schemas import stored_schema
+from quiver_spark.json_values.typed_values import BYTES, INFER, STORED, ddl, value_columns
 from quiver_spark.source.catalogue import plan
 from quiver_spark.source.columns import spark_schema
 from quiver_spark.source.frames import read_slice
@@ -16,13 +17,16 @@ SAMPLE = 10_000
 
 
 def schema_of_read(options: Mapping[str, str]) -> str:
-    """As DDL. Values are bytes, or a struct if the options have a schema for them or want it inferred."""
+    """As DDL. Values are bytes, or a struct if the options have a schema for them or want the stored or an inferred
+    one."""
     columns = column_options(options)
     schema = columns.value_schema
-    if schema is None:
+    kind = None if schema is None else schema.strip().lower()
+    if schema is None or kind == BYTES:
         return spark_schema(headers=columns.headers)
-    if schema.lower() == INFER:
-        schema = inferred_schema(read_options(options, now_ms=SystemClock().now_ms(), streaming=None))
+    if kind in (INFER, STORED):
+        read = read_options(options, now_ms=SystemClock().now_ms(), streaming=None)
+        schema = inferred_schema(read) if kind == INFER else stored_schema(read)
     return spark_schema(headers=columns.headers, typed=value_columns(schema))
 
 

@@ -18,6 +18,8 @@ SHIP_SETTING = "spark.quiver.ship"
 _STANDALONE = "spark://"
 _MASTER_PORT = 7077
 _CONNECT_SECONDS = 10.0
+_NUMBERS = 100_000
+"""Spark divides this many by the tasks that it can run at once."""
 _LOOK_SECONDS = 0.1
 _PATIENT_SECONDS = 15.0
 """How long to wait for executors before a warning."""
@@ -26,6 +28,21 @@ _PATIENT_SECONDS = 15.0
 def is_local(master: str) -> bool:
     """Whether the tasks run in this machine's own process: `local`, `local[*]`, `local[2,4]`."""
     return master == "local" or master.startswith("local[")
+
+
+def is_remote(spark: "SparkSession") -> bool:
+    """Whether the driver is in a Spark Connect server: then only DataFrames can be used."""
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
+
+
+def cores(spark: "SparkSession") -> int:
+    """How many tasks run at once."""
+    if not is_remote(spark):
+        return spark.sparkContext.defaultParallelism
+    places = spark.range(_NUMBERS).selectExpr("spark_partition_id() AS place")
+    most = places.selectExpr("max(place) AS place").first()
+    assert most is not None, "an aggregate has a row"
+    return int(most.place) + 1
 
 
 def address_towards(master: str) -> str | None:

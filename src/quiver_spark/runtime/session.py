@@ -9,9 +9,12 @@ import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.model.errors import InvalidRequest, NotSupported
+from quiver_spark.broker_client import address_of
+from quiver_spark.runtime.class_archive import SETTING as ARCHIVE_SETTING
+from quiver_spark.runtime.class_archive import archive_options
 from quiver_spark.runtime.cluster import address_towards, is_local, join
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.query_plans import plan_each_query
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 OLDEST_JAVA = 17
 SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _QUERY_SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -55,7 +59,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     given = {_name(key): _text(value) for key, value in conf.items()}
     if master is not None and master.startswith(_REMOTE):
         return _remote(app_name, master, given)
-    java_home()
+    java = find_java()
     running = SparkSession.getActiveSession()
     if running is not None:
         return _adopted(running, given)
@@ -63,10 +67,12 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or _LOCAL
     settings = {**_settings(master), **given, "spark.master": master}
     _choose_python(settings)
-    builder = SparkSession.builder.appName(app_name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    with spark_failures("starting a session"), installed_pyspark() if is_local(master) else nullcontext():
+    with spark_failures("starting a session"), installed_pyspark() if is_local(master) else nullcontext() as home:
+        if home is not None and JAVA_OPTIONS not in given and settings.get(ARCHIVE_SETTING) != "false":
+            settings[JAVA_OPTIONS] += f" {archive_options(home, java.version)}"
+        builder = SparkSession.builder.appName(app_name)
+        for key, value in settings.items():
+            builder = builder.config(key, value)
         spark = builder.getOrCreate()
     if not is_local(master):
         join(spark)
@@ -121,24 +127,22 @@ def register(spark: "SparkSession", broker: "quiver.Client | str | None" = None)
         spark.dataSource.register(QuiverSource)
         _prepare_queries(spark)
         return
-    address = _address_of(broker)
+    address = address_of(broker)
     spark.dataSource.register(source_at(address))
     plan_each_query(spark)
     register_tables(spark, bootstrap=address)
 
 
-def _address_of(broker: "quiver.Client | str") -> str:
-    if isinstance(broker, str):
-        return broker
-    listen = getattr(broker, "listen", None)
-    if listen is None:
-        raise InvalidRequest(problem="give the address of the broker, or the client that quiver.open returned")
-    address: str = listen()
-    return address
+class Java(NamedTuple):
+    """The Java that Spark runs on."""
+
+    path: str
+    version: str
+    """As it describes itself."""
 
 
-def java_home() -> str:
-    """The path of Java. Raises InvalidRequest if there is none that Spark runs on."""
+def find_java() -> Java:
+    """Raises InvalidRequest if there is none that Spark runs on."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin") if home else shutil.which("java")
     advice = (
@@ -151,7 +155,13 @@ def java_home() -> str:
     found = _VERSION.search(done.stderr)
     if found is None or int(found[1]) < OLDEST_JAVA:
         raise InvalidRequest(problem=f"Spark does not run on {java} ({done.stderr.partition(chr(10))[0]}): {advice}")
-    return home or str(Path(java).resolve().parents[1])
+    return Java(java, done.stderr)
+
+
+def java_options() -> str:
+    """The options of Java in a session that sets none."""
+    logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
+    return f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC"
 
 
 def _submitted() -> dict[str, str]:
@@ -165,12 +175,11 @@ def _submitted() -> dict[str, str]:
 
 
 def _settings(master: str) -> dict[str, str]:
-    logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
     usual = {
         **_QUERY_SETTINGS,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC",
+        JAVA_OPTIONS: java_options(),
     }
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

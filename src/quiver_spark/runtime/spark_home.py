@@ -14,8 +14,9 @@ _ZIPS = "python"
 
 
 @contextmanager
-def installed_pyspark() -> Iterator[None]:
-    """A Spark that is started in this block has its Python processes import the installed PySpark.
+def installed_pyspark() -> Iterator[Path | None]:
+    """A Spark that is started in this block has its Python processes import the installed PySpark. Gives its home, or
+    None for one that stays as it is.
 
     Spark puts the zip of PySpark that is in its home in front of everything else. It has sources only, and each of
     the Python processes that Spark starts, four for a first query, would compile what it imports, for 0.7 s. With a
@@ -26,11 +27,11 @@ def installed_pyspark() -> Iterator[None]:
     if _HOME not in os.environ and os.environ.get("PYSPARK_PYTHON") == sys.executable:
         home = _home_without_zips()
     if home is None:
-        yield
+        yield None
         return
     os.environ[_HOME] = str(home)
     try:
-        yield
+        yield home
     finally:
         del os.environ[_HOME]
 

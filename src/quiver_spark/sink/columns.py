@@ -1,17 +1,8 @@
-"""From the columns of a DataFrame to messages: which columns are written, and which rows may share a frame."""
+"""Which columns of a DataFrame are written, and of which types they may be."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+from collections.abc import Sequence
 
 from quiver.model.errors import InvalidRequest
-from quiver.model.limits import MIB
-from quiver.model.names import check_name
-from quiver.model.priority import Priority, parse_priority
 
 TAKEN: dict[str, tuple[str, ...]] = {
     "value": ("binary", "string"),
@@ -25,24 +16,6 @@ TAKEN: dict[str, tuple[str, ...]] = {
 """Columns of messages and the Spark types they may have."""
 _OF_BROKER = ("topic", "partition", "offset", "append_time")
 """Columns of a read that the broker sets itself."""
-_FRAME_COLUMNS = ("value", "key", "headers", "timestamp")
-_LEVELS = 8
-"""More than there are priorities."""
-_GATHER_BYTES = 4 * MIB
-_GATHER_ROWS = 65_536
-
-_Codes = npt.NDArray[np.int64]
-
-
-class RowGroup(NamedTuple):
-    """Rows with the same topic, priority and partition."""
-
-    rows: pa.RecordBatch
-    priority: int = Priority.NORMAL
-    partition: int | None = None
-    """None: chosen by the key, or any."""
-    topic: str | None = None
-    """None: that of the option."""
 
 
 def check_written(
@@ -70,83 +43,3 @@ def check_written(
         )
     left_out = {"partition": not use_partition_column, "topic": not use_topic_column}
     return tuple(name for name in names if name in TAKEN and not left_out.get(name, False))
-
-
-def row_groups(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[RowGroup]:
-    """The rows in groups large enough for a frame; the order within each partition and priority is kept."""
-    for batch in _gathered(batches, columns):
-        yield from _split(batch)
-
-
-def _gathered(batches: Iterable[pa.RecordBatch], columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Joins small batches and drops empty ones."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        taken = batch.select(list(columns))
-        held.append(taken)
-        rows, size = rows + taken.num_rows, size + taken.nbytes
-        if rows >= _GATHER_ROWS or size >= _GATHER_BYTES:
-            yield _joined(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield _joined(held)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
-
-
-def _split(batch: pa.RecordBatch) -> Iterator[RowGroup]:
-    """By topic, priority and partition, where there are such columns."""
-    names = batch.schema.names
-    rows = batch.select([name for name in _FRAME_COLUMNS if name in names])
-    levels = _levels(batch.column("priority")) if "priority" in names else None
-    numbers = _numbers(batch.column("partition")) if "partition" in names else None
-    topics, places = _topics(batch.column("topic")) if "topic" in names else ([None], None)
-    if levels is None and numbers is None and places is None:
-        yield RowGroup(rows)
-        return
-    codes = np.full(len(rows), Priority.NORMAL, np.int64) if levels is None else levels
-    codes = codes + (0 if numbers is None else (numbers + 1) * _LEVELS)
-    codes = codes * len(topics) + (0 if places is None else places)
-    used, counts = np.unique(codes, return_counts=True)
-    if len(used) > 1:
-        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
-    start = 0
-    for code, count in zip(used.tolist(), counts.tolist(), strict=True):
-        code, topic = divmod(code, len(topics))
-        partition, level = divmod(code, _LEVELS)
-        yield RowGroup(rows.slice(start, count), level, partition - 1 if partition else None, topics[topic])
-        start += count
-
-
-def _topics(column: pa.Array) -> tuple[list[str | None], _Codes]:
-    """The topics, and which of them each row goes to."""
-    if column.null_count:
-        raise InvalidRequest(
-            problem="column 'topic' is null in a row: each row needs a topic, or set the option topic"
-        )
-    coded = column.dictionary_encode()
-    topics: list[str | None] = [check_name(name) for name in coded.dictionary.to_pylist()]
-    places: _Codes = coded.indices.cast(pa.int64()).to_numpy()
-    return topics, places
-
-
-def _levels(column: pa.Array) -> _Codes:
-    """The priority of each row as a number; normal where it is null."""
-    coded = column.dictionary_encode()
-    table = np.array([*map(parse_priority, coded.dictionary.to_pylist()), Priority.NORMAL], np.int64)
-    found: _Codes = table[coded.indices.fill_null(len(table) - 1).to_numpy()]
-    return found
-
-
-def _numbers(column: pa.Array) -> _Codes:
-    """The partition of each row; -1 where it is null."""
-    least = pc.min(column).as_py()
-    if least is not None and least < 0:
-        raise InvalidRequest(problem=f"column 'partition': {least} is negative")
-    numbers: _Codes = column.cast(pa.int64()).fill_null(-1).to_numpy()
-    return numbers

@@ -19,9 +19,9 @@ from quiver.model.errors import ConnectionLost, InvalidRequest, ProducerFenced, 
 from quiver.model.limits import MIB, TRANSACTION_PRODUCERS
 from quiver.model.priority import Priority
 from quiver_spark.broker_client import broker_client, unreachable
-from quiver_spark.sink.columns import row_groups
 from quiver_spark.sink.options import WriteOptions
 from quiver_spark.sink.rewrite import RowPlaces, StoredRows, copy_rows
+from quiver_spark.sink.row_groups import row_groups
 from quiver_spark.sink.write_mark import WriteMark, is_set, planned_mark, set_mark
 from quiver_spark.source.options import ReadOptions
 
@@ -116,12 +116,11 @@ def write_rows(
     try:
         with producer.begin() as transaction:
             for group in chain((first,), rest):
-                topic = options.topic or group.topic
+                priority, partition, named = group.place
+                topic = options.topic or named
                 assert topic is not None, "the columns were checked"
                 places.begin(topic)
-                transaction.send_arrow(
-                    topic, group.rows, priority=Priority(group.priority), partition=group.partition
-                )
+                transaction.send_arrow(topic, group.rows, priority=Priority(priority), partition=partition)
                 rows += group.rows.num_rows
             transaction.flush()
             if mark is not None and is_set(_client(options), mark):

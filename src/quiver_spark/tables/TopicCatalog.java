@@ -46,8 +46,8 @@ public final class TopicCatalog implements TableCatalog {
     /**
      * Makes it a catalog of a session, in the place of one with the same name.
      *
-     * Names of options are in lower case. `topics` gives the names of all topics, one per line. Without a schema the
-     * source is asked for that of each topic.
+     * Names of options are in lower case. `topics` gives the names of all topics, one per line, with a tab and the columns
+     * of a topic whose values have a schema. Without a schema here the source is asked for that of each topic.
      */
     public void install(CatalogManager manager, String name, Map options, StructType messageSchema, Supplier topics)
             throws Exception {
@@ -72,33 +72,48 @@ public final class TopicCatalog implements TableCatalog {
         if (namespace.length > 0) {
             throw new NoSuchNamespaceException(namespace);
         }
-        String[] names = topicNames();
-        Identifier[] found = new Identifier[names.length];
-        for (int i = 0; i < names.length; i++) {
-            found[i] = new TopicName(names[i]);
+        String[] lines = lines();
+        Identifier[] found = new Identifier[lines.length];
+        for (int i = 0; i < lines.length; i++) {
+            found[i] = new TopicName(lines[i].split("\t")[0]);
         }
         return found;
     }
 
     public boolean tableExists(Identifier table) {
-        return table.namespace().length == 0 && Arrays.asList(topicNames()).contains(table.name());
+        return lineOf(table) != null;
     }
 
     /** For a table that it is told to be missing, Spark would look for files of the format `quiver`, and say so. */
     public Table loadTable(Identifier table) throws NoSuchTableException {
-        if (!tableExists(table)) {
+        String line = lineOf(table);
+        if (line == null) {
             throw new IllegalArgumentException("there is no topic '" + table.name() + "' at " + options.get("bootstrap"));
         }
         Map own = new HashMap(options);
         own.put("topic", table.name());
         StructType schema = messageSchema;
+        if (schema != null && line.length() > table.name().length()) {
+            schema = StructType.fromDDL(line.substring(table.name().length() + 1));
+        }
         if (schema == null) {
             schema = source().inferSchema(new CaseInsensitiveStringMap(own));
         }
         return new TopicTable(catalogName + "." + table.name(), own, schema);
     }
 
-    private String[] topicNames() {
+    /** The line about a topic; null if there is no such topic. */
+    private String lineOf(Identifier table) {
+        String[] lines = lines();
+        for (int i = 0; i < lines.length && table.namespace().length == 0; i++) {
+            if (lines[i].split("\t")[0].equals(table.name())) {
+                return lines[i];
+            }
+        }
+        return null;
+    }
+
+    private String[] lines() {
         String listed = (String) topics.get();
         return listed.isEmpty() ? new String[0] : listed.split("\n");
     }

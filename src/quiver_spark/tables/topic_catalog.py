@@ -22,8 +22,9 @@ _TIMEOUT_SECONDS = 10.0
 _PACKAGE = "quiver_spark.tables"
 
 
-class TopicNames:
-    """Called by Spark for the topics of a broker."""
+class TopicTables:
+    """Called by Spark for the topics of a broker: a line for each, with a tab and the columns of a topic for whose
+    values a schema is stored."""
 
     class Java:
         implements = ["java.util.function.Supplier"]  # noqa: RUF012 - py4j reads the attribute
@@ -32,8 +33,13 @@ class TopicNames:
         self._bootstrap = bootstrap
 
     def get(self) -> str:
+        from quiver_spark.json_values.stored_schemas import stored_columns
+        from quiver_spark.source.columns import spark_schema
+
         names = broker_client(self._bootstrap, _TIMEOUT_SECONDS).topics.list()
-        return "\n".join(name for name in names if not is_internal(name))
+        typed = stored_columns(self._bootstrap, _TIMEOUT_SECONDS)
+        lines = {name: [name, spark_schema(typed=typed[name])] if name in typed else [name] for name in names}
+        return "\n".join("\t".join(line) for name, line in lines.items() if not is_internal(name))
 
 
 def register_tables(spark: "SparkSession", catalog: str = DEFAULT_CATALOG, **options: object) -> None:
@@ -89,4 +95,4 @@ def _install(spark: "SparkSession", catalog: str, options: dict[str, str]) -> No
     sessions: Any = spark._jsparkSession
     manager = sessions.sessionState().catalogManager()
     every = {**options, "bootstrap": given.address()}
-    compiled(spark, _PACKAGE, ["TopicCatalog"]).install(manager, catalog, every, schema, TopicNames(given.address()))
+    compiled(spark, _PACKAGE, ["TopicCatalog"]).install(manager, catalog, every, schema, TopicTables(given.address()))

@@ -5,6 +5,7 @@ import json
 import subprocess
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 from playwright.sync_api import expect
 
@@ -91,7 +92,7 @@ def test_messagepack_is_decoded_and_a_message_is_copied(console: ConsolePage) ->
     console.open(f"topics/{topic}/messages/0/0")
     shown = json.loads(console.tab.get_by_label("Value", exact=True).inner_text())
     assert shown == value | {"raw": {"base64": "/wA="}, "stock": [1, -2, 2**40, str(2**63 + 1), 1.5, None, True]}
-    expect(console.tab.locator("section", has_text="Frame")).to_contain_text("offsets 0 to 0")
+    expect(console.tab.locator("section", has_text="Frame")).to_contain_text("offset 0")
     console.button("Python").click()
     expect(console.tab.locator("#notes")).to_contain_text("Copied as Python")
     program = console.tab.evaluate("navigator.clipboard.readText()").replace(
@@ -151,7 +152,10 @@ def test_a_message_is_edited_and_sent_again(console: ConsolePage) -> None:
     console.open(f"topics/{topic}/messages/0/0")
     console.tab.get_by_role("link", name="Edit and resend").click()
     expect(console.title).to_have_text("Publish")
+    expect(console.tab.locator("main")).to_contain_text("Nothing: it would be sent again as it is.")
     console.tab.get_by_label("Value", exact=True).fill('{"total": 2}')
+    expect(console.tab.locator(".difference del")).to_have_text('-   "total": 1')
+    expect(console.tab.locator(".difference ins")).to_have_text('+   "total": 2')
     expect(console.commands.first).to_contain_text("--key k --header a=b")
     console.button("Publish", exact=True).click()
     console.tab.get_by_role("link", name="Look at 0:1").click()
@@ -179,17 +183,26 @@ def test_a_refused_message_says_why(console: ConsolePage) -> None:
 
 
 def test_a_page_of_messages_is_downloaded(console: ConsolePage) -> None:
-    topic = console.topic("saved", {"value": "=1+1", "key": 'a,"b"'}, {"value": "two"})
+    topic = console.topic("saved", {"value": "=1+1", "key": 'a,"b"'}, {"value": "two"}, {"value": "x" * 5000})
     console.open(f"topics/{topic}/messages")
     with console.tab.expect_download() as download:
         console.button("Download JSONL").click()
     lines = [json.loads(line) for line in download.value.path().read_text().splitlines()]
-    assert [line["value"] for line in lines] == ["two", "=1+1"]
+    assert [line["value"] for line in lines] == ["x" * 5000, "two", "=1+1"]
     with console.tab.expect_download() as download:
         console.button("CSV", exact=True).click()
     text = download.value.path().read_text()
     assert '"a,""b"""' in text
     assert ",'=1+1" in text
+    with console.tab.expect_download() as download:
+        console.button("Parquet", exact=True).click()
+    rows = pq.read_table(download.value.path()).to_pylist()
+    assert [(row["offset"], row["key"], row["value"][:8]) for row in rows] == [
+        (2, None, b"x" * 8),
+        (1, None, b"two"),
+        (0, b'a,"b"', b"=1+1"),
+    ]
+    assert len(rows[0]["value"]) == 5000
 
 
 def test_the_life_of_a_message(console: ConsolePage) -> None:

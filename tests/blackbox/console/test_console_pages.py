@@ -1,6 +1,7 @@
 """Every page opens by its address, says what it is, and shows the commands that do the same."""
 
 import re
+import tarfile
 
 import pytest
 from playwright.sync_api import expect
@@ -98,3 +99,19 @@ def test_numbers_are_written_as_people_read_them(console: ConsolePage) -> None:
     }""")
     expected = "500 KiB|1.5 KiB|100 B|100 ms|12.5 ms|30 s|1 h 1 m|100|2.5 M|12.5|20 k"
     assert shown == expected.split("|")
+
+
+def test_a_support_bundle_has_no_content_of_messages(console: ConsolePage) -> None:
+    topic = console.topic(
+        "bundled", {"value": "hidden-value", "key": "hidden-key", "headers": {"a": "hidden-header"}}
+    )
+    console.open("system")
+    with console.tab.expect_download() as download:
+        console.tab.get_by_role("link", name="Support bundle").click()
+    with tarfile.open(download.value.path()) as archive:
+        files = {name: archive.extractfile(name) for name in archive.getnames()}
+        texts = {name: file.read().decode() for name, file in files.items() if file is not None}
+    assert topic in texts["quiver-support/topics.json"]
+    assert "quiver_published_messages_total" in texts["quiver-support/metrics.txt"]
+    assert "left out" not in texts["quiver-support/README.txt"]
+    assert not [name for name, text in texts.items() if "hidden-" in text]

@@ -62,8 +62,13 @@ def test_an_open_transaction_is_aborted(console: ConsolePage) -> None:
     producer = console.broker.request("POST", "/producers/init", {"transactional_id": "bookkeeper"})[1]
     console.broker.request("POST", "/transactions/publish", {**producer, "topic": topic, "value": "1"})
     console.open("transactions")
-    expect(console.rows()).to_contain_text("bookkeeper")
+    expect(console.rows().filter(has_text="bookkeeper").first).to_contain_text("open")
     console.button("Abort").click()
     console.dialog.get_by_role("button", name="Abort").click()
     expect(console.tab.locator("main")).to_contain_text("No open transactions")
+    ended = console.rows().filter(has_text="bookkeeper")
+    expect(ended).to_contain_text("aborted")
+    console.tab.get_by_label("Last transaction").select_option("committed")
+    expect(ended).to_have_count(0)
+    assert console.address == "transactions?ended=committed"
     assert console.broker.request("GET", "/transactions")[1]["count"] == 0

@@ -81,7 +81,7 @@ class World:
         """An SDK client, as soon as the broker is there; what the `with` block raises for a while, it may raise."""
         while True:
             try:
-                client = quiver.connect(f"127.0.0.1:{self.native_port}")
+                client = quiver.connect(f"127.0.0.1:{self.native_port}", tracing=0.3)
                 client.connect()
                 break
             except QuiverError as error:

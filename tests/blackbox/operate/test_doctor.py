@@ -147,7 +147,7 @@ def test_a_journal_that_cannot_be_read_is_a_problem(broker: BrokerProcess) -> No
     with quiver.connect(broker.address) as q:
         q.topics.create("orders", partitions=1)
     broker.terminate()
-    journal = broker.data_dir / "logs" / "internal" / "metadata"
+    journal = broker.data_dir / "logs" / "internal" / "coordination"
     for path in journal.glob("*.snapshot*"):
         path.unlink()
     [segment] = journal.glob("*.log")

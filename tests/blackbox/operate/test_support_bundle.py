@@ -94,7 +94,7 @@ def test_a_bundle_has_what_helps_and_nothing_of_a_message(filled: BrokerProcess,
     assert set(groups) == {"readers", "packers"}
     [queue] = [queue for queue in json.loads(files["broker/queues.json"]) if queue["group"] == "packers"]
     assert (queue["leased"], queue["blocked_keys"]) == (1, 1)
-    assert b"logs/internal/metadata/" in files["files.txt"]
+    assert b"logs/internal/coordination/" in files["files.txt"]
     assert b"POST /topics/orders/receive 200" in files["broker/log.jsonl"]
     shown = {row["setting"]: row for row in json.loads(files["configuration.json"])}
     assert shown["advertise"] == {

@@ -51,6 +51,7 @@ ROUTES: dict[str, list[str]] = {
     "/openapi.json": [""],
     "/overview": [""],
     "/priority/stats": [""],
+    "/producers": ["", "?limit=1"],
     "/readyz": ["", "?verbose=true"],
     "/rebalance/stats": [""],
     "/reliability/stats": [""],
@@ -68,6 +69,7 @@ ROUTES: dict[str, list[str]] = {
     "/topics/{topic}/delayed/{id}": ["", "?partition=0"],
     "/topics/{topic}/delayed/{partition}/{id}": [""],
     "/topics/{topic}/dlq": ["", "?group=workers&reason=rejected", "?contains=m&order=newest&limit=1"],
+    "/support-bundle": [""],
     "/topics/{topic}/messages": ["?partition=0", "?partition=0&offset=3&limit=2&isolation=read_uncommitted"],
     "/topics/{topic}/partitions/{partition}/messages": ["", "?offset=100", "?from_time=2026-01-01T00:00:00Z"],
     "/topics/{topic}/partitions/{partition}/messages/{offset}/life": [""],
@@ -105,7 +107,7 @@ CLOCKS = {
 }
 """Parts of answers that tell the time or the state of the machine."""
 
-SAMPLED = {"/metrics", "/overview"}
+SAMPLED = {"/metrics", "/overview", "/support-bundle"}
 """What they say is some seconds old, and about the requests themselves too."""
 
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {

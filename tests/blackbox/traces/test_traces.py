@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pyarrow as pa
+
 import quiver
 from blackbox.callers.http_queue import HttpQueue
 from blackbox.processes.broker_process import BrokerProcess
@@ -106,18 +108,60 @@ def test_a_kill_loses_no_message_and_keeps_what_was_written(broker: BrokerProces
 
 
 async def test_a_client_that_traces(shared_broker: BrokerProcess) -> None:
+    own = parent(0xE1)
     with quiver.connect(shared_broker.address, tracing=1) as q:
         q.topics.create("begun", partitions=1)
         q.publish("begun", b"one")
         with q.producer("begun") as out:
             out.send(b"two")
-            out.send_many([b"three", b"four"])
+            out.send(b"three", headers={"a": "b"})
+            out.send_many([b"four", b"five"], keys=["k", None])
+            headers = pa.array([[("traceparent", own.encode())], [("c", b"d")]], pa.map_(pa.string(), pa.binary()))
+            out.send_arrow(pa.table({"value": [b"six", b"seven"], "headers": headers}))
+        with q.producer("begun", compression="zstd") as out:
+            out.send_many([b"eight"])
         with q.transaction() as tx:
-            tx.publish("begun", b"five")
+            tx.publish("begun", b"nine")
         traces = q.traces.search(topic="begun")
-        assert sorted(len(trace.spans) for trace in traces) == [1, 1, 1, 2]
+        assert [len(trace.spans) for trace in traces] == [1] * 9
+        messages = {message.value: message.headers for message in q.read("begun", end="latest")}
+        assert len({headers["traceparent"] for headers in messages.values()}) == 9
+        assert (messages[b"three"]["a"], messages[b"six"]["traceparent"]) == (b"b", own.encode())
+        assert messages[b"seven"]["c"] == b"d"
         life = q.traces.message("begun", 0, 0)
         assert life.trace in {trace.trace_id for trace in traces}
     async with quiver.connect_async(shared_broker.address, tracing=1) as aq:
-        await aq.publish("begun", b"six")
-        assert len(await aq.traces.search(topic="begun")) == 5
+        await aq.publish("begun", b"ten")
+        assert len(await aq.traces.search(topic="begun")) == 10
+
+
+def test_one_in_ten_of_many(shared_broker: BrokerProcess) -> None:
+    """Followed from publish to ack, in runs of messages; rows are read by anybody as JSON."""
+    with quiver.connect(shared_broker.address, tracing=0.1) as q:
+        q.topics.create("bulk", partitions=1)
+        with q.producer("bulk") as out:
+            for _ in range(10):
+                out.send_many([b"x" * 100] * 500)
+            for number in range(5_000):
+                out.send(b"y", key=str(number))
+        left = 10_000
+        for batch in q.work("bulk", group="workers", timeout="20s", max_messages=700).batches():
+            batch.ack()
+            left -= len(batch)
+            if not left:
+                break
+        sampled = {
+            message.offset for message in q.read("bulk", end="latest") if "traceparent" in (message.headers or {})
+        }
+        assert 800 < len(sampled) < 1_200
+        traces = q.traces.search(topic="bulk", limit=1_000)
+        assert len(traces) == min(1_000, len(sampled))
+        for trace in traces:
+            assert events(trace) == ["publish.persisted", "consume.fetched", "consume.acked"]
+            assert len({span.offset for span in trace.spans}) == 1
+            assert trace.spans[0].offset in sampled
+            assert trace.spans[1].parent_span_id == trace.spans[0].span_id
+        stats = q.traces.stats()
+        assert stats.spans_dropped == 0
+        rows = [json.loads(message.value) for message in q.read("__traces", end="latest")]
+        assert sum(row["topic"] == "bulk" for row in rows) == 3 * len(sampled)

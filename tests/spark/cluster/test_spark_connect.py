@@ -1,4 +1,4 @@
-"""Spark Connect: a session in another process than its driver reads and writes topics."""
+"""Spark Connect: a session in another process than its driver reads and writes topics, and runs jobs."""
 
 import json
 import re
@@ -45,12 +45,13 @@ def test_a_remote_session_reads_and_writes_topics(
             producer.send_many([b"%d" % n for n in range(_ROWS)], [b"k%d" % (n % _KEYS) for n in range(_ROWS)])
     port = wait_until(lambda: server.said(_LISTENING), START_SECONDS, "a Spark Connect server")
     program = str(Path(__file__).with_name("connect_client.py"))
-    words = [spark_broker.address, f"sc://127.0.0.1:{port}", str(tmp_path / "checkpoint")]
+    words = [spark_broker.address, f"sc://127.0.0.1:{port}", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, program, *words], capture_output=True, text=True, timeout=_SECONDS, env=environment()
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    module, by_key = json.loads(done.stdout)
+    module, by_key, archived, is_clean = json.loads(done.stdout)
+    assert (archived, is_clean) == (_ROWS, True)
     assert module == "pyspark.sql.connect.session"
     assert by_key == {f"k{number}": _ROWS // _KEYS for number in range(_KEYS)}
     assert "there is no topic 'no-such-topic'" in done.stderr

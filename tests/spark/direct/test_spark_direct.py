@@ -266,9 +266,9 @@ def test_internal_logs(spark_broker: BrokerProcess) -> None:
     publish(spark_broker, topic, 10)
     with quiver.connect(spark_broker.address) as client, client.work(topic, group="g") as work:
         next(iter(work)).ack()
-    events = read_rows(internal="internal/metadata", path=spark_broker.data_dir)
+    events = read_rows(internal="internal/coordination", path=spark_broker.data_dir)
     assert any(topic.encode() in (row.value or b"") for row in events)
-    assert {row.topic for row in events} == {"internal/metadata"}
+    assert {row.topic for row in events} == {"internal/coordination"}
     deliveries = read_rows(internal="delivery", topic=topic, path=spark_broker.data_dir)
     assert deliveries
     assert {(row.topic, row.partition) for row in deliveries} == {(topic, 0)}

@@ -1,6 +1,7 @@
 """A query whose checkpoint was put back or partly removed: the sink drops no row in silence and writes none twice."""
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import quiver
+from blackbox.durability.test_clock import ShiftedBroker
 from blackbox.processes.broker_process import BrokerProcess
+from quiver_spark.jobs import archive
 from quiver_spark.sink.batch_offsets import describe, source_offsets
 from spark.topic_rows import new_topic, sdk_rows
 
 _SECONDS = 120
+DAY_SECONDS = 86_400
 NOT_THE_SAME = r"micro-batch 1 of this query was written before with other rows.* Restore the latest checkpoint"
 
 
@@ -48,6 +52,11 @@ class Rewound:
         shutil.rmtree(self.checkpoint)
         shutil.copytree(self._backup, self.checkpoint)
 
+    def move(self) -> None:
+        """The checkpoint goes on in another place."""
+        place = self.checkpoint.with_name(f"{self.checkpoint.name}-moved")
+        self.checkpoint = self.checkpoint.rename(place)
+
     def written(self) -> list[str]:
         return [(row.value or b"").decode() for row in sdk_rows(self._broker, self.target)]
 
@@ -61,15 +70,25 @@ def rewound(spark: SparkSession, spark_broker: BrokerProcess, tmp_path: Path) ->
     return query
 
 
-def test_a_batch_with_more_rows_is_refused_and_one_with_the_same_is_taken(rewound: Rewound) -> None:
+def test_a_checkpoint_that_was_put_back_moved_cut_off_and_emptied(rewound: Rewound) -> None:
     rewound.run("b")
     rewound.put_back()
+    rewound.move()
     rewound.run()
     assert rewound.written() == ["a", "b"], "the same batch again is a replay"
     rewound.put_back()
     with pytest.raises(PySparkException, match=NOT_THE_SAME):
         rewound.run("c")
     assert rewound.written() == ["a", "b"]
+    cut = rewound.checkpoint / "offsets" / "0"
+    cut.write_bytes(cut.read_bytes()[:-1])
+    with pytest.raises(PySparkException, match="JSONDecodeError"):
+        rewound.run()
+    for lost in ("offsets", "commits"):
+        shutil.rmtree(rewound.checkpoint / lost)
+    with pytest.raises(PySparkException, match=NOT_THE_SAME.replace("1", "0")):
+        rewound.run()
+    assert rewound.written() == ["a", "b"], "the query keeps its id and counts its batches from the beginning"
 
 
 def test_as_many_rows_up_to_other_offsets_are_not_the_same(rewound: Rewound, spark_broker: BrokerProcess) -> None:
@@ -92,14 +111,19 @@ def test_a_batch_without_rows_keeps_its_key(rewound: Rewound) -> None:
     assert rewound.written() == ["a", "c"]
 
 
-def test_a_checkpoint_that_lost_its_offsets(rewound: Rewound) -> None:
-    """The query keeps its id and counts its batches from the beginning."""
-    rewound.run("b")
-    for lost in ("offsets", "commits"):
-        shutil.rmtree(rewound.checkpoint / lost)
-    with pytest.raises(PySparkException, match=NOT_THE_SAME.replace("1", "0")):
-        rewound.run("c")
-    assert rewound.written() == ["a", "b"]
+def test_a_broker_whose_clock_is_wrong(
+    spark: SparkSession, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    """A day behind the driver, then a day ahead: the query and an archive have each row once."""
+    shifted = ShiftedBroker(start_broker, tmp_path)
+    query, archived = Rewound(spark, shifted.process, tmp_path), 0
+    for value, days in (("a", -1), ("b", 1)):
+        shifted.move(days * DAY_SECONDS)
+        query.run(value)
+        source = {"topic": query.target, "bootstrap": shifted.process.address}
+        archived += archive.run(spark, source, tmp_path / "lake").rows
+    assert query.written() == ["a", "b"]
+    assert archived == 2
 
 
 def test_a_batch_write_with_a_key_that_was_used_for_other_rows(

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 import quiver
 import quiver_spark
 from blackbox.processes.broker_process import BrokerProcess
+from quiver.model.errors import QuiverError
 from spark.topic_rows import new_topic
 
 ORDERS = [{"id": number, "country": "DE" if number % 3 else "AT", "amount": number / 4} for number in range(100)]
@@ -90,6 +91,34 @@ def test_values_are_decoded_by_a_schema(spark: SparkSession, embedded: quiver.Cl
     quiver_spark.register_tables(spark, "typed", bootstrap=embedded.listen(), valueSchema=SCHEMA)
     countries = spark.sql("SELECT value.country, count(*) AS n FROM typed.orders GROUP BY 1 ORDER BY 2").collect()
     assert [(row.country, row.n) for row in countries] == [(None, 3), ("AT", 34), ("DE", 66)]
+
+
+def test_a_schema_is_stored_for_all_who_read_a_topic(spark: SparkSession, embedded: quiver.Client) -> None:
+    """Another session or process finds it at the broker; the tables of catalogs have its columns."""
+    stored = spark.read.format("quiver").options(topic="orders", valueSchema="stored")
+    with pytest.raises(PySparkException, match="no schema is stored for the topic 'orders'"):
+        stored.load()
+    quiver_spark.store_schema(spark, "orders", SCHEMA, embedded)
+    typed = "struct<id:bigint,country:string,amount:double>"
+    assert stored.load().schema["value"].dataType.simpleString() == typed
+    assert spark.sql("SELECT value.country FROM quiver.orders WHERE value.id = 3").first().country == "AT"
+    assert spark.sql("SELECT count(*) AS n FROM quiver.orders WHERE _corrupt IS NOT NULL").first().n == 2
+    assert {row.tableName for row in spark.sql("SHOW TABLES IN quiver").collect()} == {"orders"}
+    spark.sql("INSERT INTO quiver.orders SELECT cast('{}' AS binary) AS value")
+    quiver_spark.register_tables(spark, "raw", bootstrap=embedded.listen(), valueSchema="bytes")
+    for raw in (spark.read.format("quiver").option("topic", "orders").load(), spark.table("raw.orders")):
+        assert raw.schema["value"].dataType.simpleString() == "binary"
+    quiver_spark.store_schema(spark, "orders", "infer", embedded)
+    assert spark.table("quiver.orders").select("value.*").columns == ["amount", "country"]
+    with pytest.raises(QuiverError, match="cannot be"):
+        quiver_spark.store_schema(spark, "orders", "id BINARY", embedded)
+    quiver_spark.store_schema(spark, "orders", None, embedded)
+    assert spark.table("quiver.orders").schema["value"].dataType.simpleString() == "binary"
+    quiver_spark.store_schema(spark, "orders", SCHEMA, embedded)
+    embedded.topics.delete("orders")
+    embedded.topics.create("orders")
+    with pytest.raises(PySparkException, match="no schema is stored"):
+        stored.load()
 
 
 def test_a_catalog_is_as_wide_as_its_broker(spark: SparkSession, spark_broker: BrokerProcess) -> None:

@@ -1,11 +1,14 @@
 """The configuration: precedence, origins, and every error at once."""
 
+import os
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from quiver.app.config import SETTINGS, Config, LoadedConfig, load_config, shown_values
+from quiver.app.config_values import worker_count
+from quiver.app.embedded import EmbeddedBroker
 from quiver.model.errors import InvalidSetting
 from quiver.model.limits import MIB, Limits
 from quiver.model.topic import SETTING_NAMES
@@ -45,7 +48,8 @@ def test_the_default_limits_are_those_of_the_model() -> None:
 
 
 def test_every_field_has_a_setting_and_every_setting_a_field() -> None:
-    fields = {field.name for field in msgspec.structs.fields(Config)} - {"topic_defaults"}
+    no_settings = {"topic_defaults", "workers"}
+    fields = {field.name for field in msgspec.structs.fields(Config)} - no_settings
     assert {setting.attribute for setting in SETTINGS} == fields
 
 
@@ -169,3 +173,15 @@ def test_shown_values_can_be_read_again() -> None:
     assert set(shown) == {s.name for s in SETTINGS} | {f"topic.{name}" for name in SETTING_NAMES}
     again = load({name: value for name, value in shown.items() if not name.startswith("topic.")})
     assert shown_values(again.config) == shown
+
+
+def test_the_number_of_workers() -> None:
+    assert worker_count("3") == worker_count(3) == 3
+    assert worker_count("auto") == len(os.sched_getaffinity(0))
+    for wrong in ("0", "many", 1.5, 65):
+        with pytest.raises(ValueError, match="is not a whole number from 1 to 64, nor auto"):
+            worker_count(wrong)
+    with pytest.raises(InvalidSetting, match="there is no such setting"):
+        load_config({"workers": 2}, environment={})
+    with pytest.raises(InvalidSetting, match="a broker inside a process is that one process"):
+        EmbeddedBroker(Config(workers=2))

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from quiver.app.addresses import Addresses
 from quiver.app.config import Config
 from quiver.app.node import start_broker
-from quiver.app.serve import Addresses, Server
+from quiver.app.serve import Server
 from quiver.broker.broker import Broker
 from quiver.model.errors import Closed, DataDirectoryInUse, InvalidSetting
 from quiver.storage.local.storage import LocalStorage

@@ -62,13 +62,21 @@ def test_turns_that_disagree_are_unclear_and_a_few_percent_are_nothing() -> None
 
 
 def test_the_speed_of_the_processor_comes_first_and_noise_is_left_out() -> None:
-    metrics = {"rate": 1.0, "foreign_cores": 0.5, "calibration_python_ms": 5.0}
+    metrics = {"rate": 1.0, "foreign_cores": 0.2, "calibration_python_ms": 5.0}
     found = ratios([(_result(metrics), _result(metrics))])
     assert [(ratio.figure, ratio.metric) for ratio in found] == [
         ("the machine", "calibration_python_ms"),
         ("quiver · publish · 100 B · fsync", "rate"),
     ]
     assert "1.00 (1.00-1.00)" in show_ratios(found)
+
+
+def test_a_turn_in_which_others_used_the_machine_does_not_count() -> None:
+    loud = ({"rate": 100.0, "foreign_cores": 0.0}, {"rate": 50.0, "foreign_cores": 0.9})
+    quiet = ({"rate": 100.0, "foreign_cores": 0.1}, {"rate": 99.0, "foreign_cores": 0.0})
+    assert _ratios(loud, quiet)["rate"].by_turn == pytest.approx([0.99])
+    assert _ratios(loud, quiet)["rate"].verdict == ""
+    assert _ratios(loud, loud)["rate"].verdict == "noisy"
 
 
 def test_what_only_one_of_them_measures_is_left_out() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from quiver.broker.broker import Broker
+from quiver.cluster.placement import group_shard
 from quiver.model.errors import ProducerFenced
 from quiver.model.message import NewMessage
 from quiver.model.queue import ReceiveRequest
@@ -22,14 +23,16 @@ from quiver.storage.local.log import LocalLog
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.port import LogOptions
+from quiver.streams.journal.shard import StreamShard, shard_log_id
 from quiver.system.files import Files
 
 START_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
+STREAMS_LOG = shard_log_id(group_shard("stream"))
 STATES = {
-    "internal/metadata": "metadata",
-    "internal/groups": "groups",
-    "internal/streams": "members and offsets",
+    "internal/coordination": "topics and groups",
+    "internal/producers": "epochs of producers",
+    STREAMS_LOG: "members and offsets",
     "internal/transactions": "transactions",
     "internal/schedules": "schedules",
     "topics/1/0": "partition",
@@ -103,6 +106,7 @@ class Running:
             )
             await broker.produce(topic_id, 0, frame)
         await broker.purge_topic("purged")
+        await broker.init_producer(*(await broker.init_producer()))  # a second epoch
         await self._transact(number)
         await self._work(number)
         await self._delay(number)
@@ -147,9 +151,9 @@ class Running:
         """A snapshot of everything."""
         broker = self.broker
         coordinator = broker.transactions._coordinator
-        await broker._catalogue._journaled.snapshot_if_due(after_seconds=0)
-        await broker.groups._journaled.snapshot()
-        await broker.streams._journal._journaled.snapshot()
+        await broker.metadata.coordination._journaled.snapshot_if_due(after_seconds=0)  # type: ignore[union-attr]
+        await broker._producer_ids._journaled.snapshot()
+        await self._streams().journaled.snapshot()
         await coordinator.journaled.snapshot()
         await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
@@ -160,6 +164,9 @@ class Running:
             await delays.schedule.saved_state.save()
             await delays._trim()
             await delays._snapshot()
+
+    def _streams(self) -> StreamShard:
+        return self.broker.streams._journal._shards[group_shard("stream")]
 
     # what it knows
 
@@ -177,10 +184,10 @@ class Running:
             )
             for name, each in partitions.items()
         }
-        known["internal/metadata"] = b"".join(broker._catalogue._state.snapshot())
+        known["internal/coordination"] = b"".join(broker.metadata.coordination.snapshot())  # type: ignore[attr-defined]
+        known["internal/producers"] = b"".join(broker._producer_ids._table.snapshot())
         with contextlib.suppress(Exception):
-            known["internal/groups"] = b"".join(broker.groups._table.snapshot())
-            known["internal/streams"] = b"".join(broker.streams._journal.snapshot())
+            known[STREAMS_LOG] = b"".join(self._streams().snapshot())
             known["internal/transactions"] = b"".join(broker.transactions._coordinator._state.snapshot())
             known["internal/schedules"] = b"".join(broker.schedules._table.snapshot())
         for partition_queue in broker.queues._partition_queues.all():

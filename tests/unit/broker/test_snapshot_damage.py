@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.broker.every_state import STATES, Running, copy_of, snapshots
+from tests.unit.broker.every_state import STATES, STREAMS_LOG, Running, copy_of, snapshots
 
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import CorruptData
@@ -109,8 +109,7 @@ async def test_what_is_saved_next_makes_up_for_it(life: Path, tmp_path: Path, lo
 
 
 LOST = {
-    "internal/groups": "groups",
-    "internal/streams": "streams",
+    STREAMS_LOG: "streams",
     "internal/transactions": "transactions",
     "internal/schedules": "schedules",
     "topics/1/0-delivery": "delivery of topic id 1, partition 0",
@@ -145,12 +144,13 @@ async def test_without_a_whole_one_that_part_is_not_served_and_nothing_is_forgot
     assert {name for name in known if "internal" not in name} >= {"topics/1/0", "topics/2/0"}
 
 
-async def test_without_the_catalogue_there_is_no_broker(life: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("log_id", ["internal/coordination", "internal/producers"])
+async def test_without_these_there_is_no_broker(life: Path, tmp_path: Path, log_id: str) -> None:
     root = copy_of(life, tmp_path / "data")
-    for path in snapshots(root, "internal/metadata"):
+    for path in snapshots(root, log_id):
         flip(path, 0.6)
     running = Running(root)
-    with pytest.raises(CorruptData, match=r"internal/metadata cannot be read: .*from a backup"):
+    with pytest.raises(CorruptData, match=rf"{log_id} cannot be read: .*from a backup"):
         await running.start()
     await running.give_up()
 

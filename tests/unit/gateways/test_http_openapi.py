@@ -112,6 +112,8 @@ async def test_every_route_is_described(client):
         "DELETE /schedules/{schedule}",
         "POST /schedules/{schedule}/run",
         "POST /admin/topics/{topic}/compact",
+        "GET /support-bundle",
+        "GET /producers",
         "POST /producers/init",
         "POST /producers/{producer}/heartbeat",
         "GET /transactions",

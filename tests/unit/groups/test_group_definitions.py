@@ -1,8 +1,9 @@
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
+from tests.unit.coordination.metadata import Metadata
 
+from quiver.cluster.placement import GROUP_SHARDS, group_shard
 from quiver.groups.service import Groups
 from quiver.groups.settings import GroupSettings
 from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidSetting
@@ -17,16 +18,15 @@ def storage() -> MemoryStorage:
 
 
 @pytest.fixture
-async def groups(storage: MemoryStorage) -> AsyncIterator[Groups]:
-    groups = await _open(storage)
-    yield groups
-    await groups.close()
+async def groups(storage: MemoryStorage) -> Groups:
+    return (await _open(storage))[0]
 
 
-async def _open(storage: MemoryStorage) -> Groups:
-    groups = Groups(clock=SystemClock())
-    await groups.open(storage, await storage.next_start_epoch())
-    return groups
+async def _open(storage: MemoryStorage) -> tuple[Groups, Metadata]:
+    metadata = Metadata()
+    groups = Groups(metadata.view, clock=SystemClock())
+    await metadata.open(storage)
+    return groups, metadata
 
 
 async def test_kind_and_ordering_are_fixed_at_the_first_use(groups: Groups) -> None:
@@ -45,15 +45,16 @@ async def test_kind_and_ordering_are_fixed_at_the_first_use(groups: Groups) -> N
 
 
 async def test_ids_are_never_given_twice(storage: MemoryStorage) -> None:
-    groups = await _open(storage)
+    groups, metadata = await _open(storage)
     made = await asyncio.gather(*(groups.queue_group(f"g{number % 5}", None) for number in range(20)))
-    assert sorted({group.id for group in made}) == [1, 2, 3, 4, 5]
+    assert all(group.id % GROUP_SHARDS == group_shard(group.name) for group in made)
+    ids = {group.id // GROUP_SHARDS for group in made}
+    assert sorted(ids) == [1, 2, 3, 4, 5]
     await groups.delete("g4")
-    await groups.close()
-    again = await _open(storage)
+    await metadata.close()
+    again, _ = await _open(storage)
     assert again.group("g3").id == made[3].id
-    assert (await again.queue_group("g4", None)).id == 6
-    await again.close()
+    assert (await again.queue_group("g4", None)).id // GROUP_SHARDS not in ids
 
 
 def test_a_group_has_the_settings_of_the_topic_unless_it_has_its_own() -> None:

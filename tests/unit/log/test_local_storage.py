@@ -13,12 +13,14 @@ import pytest
 from quiver.log.recovery.reservation import MIN_STEP, Reservation
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, DataDirectoryInUse, DiskFull, PartitionOffline, QuiverError
+from quiver.storage.local.data_directory import DataDirectory
 from quiver.storage.local.log import LocalLog
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.record import FRAMES, encode
 from quiver.storage.port import LogOptions
+from quiver.system.clock import SystemClock
 from quiver.system.files import Files
 from quiver.testing.files import FailingFiles
 from unit.log.frames import frame_at, frame_bytes
@@ -190,7 +192,7 @@ class TestWriteAheadLogOfOthers:
         log = await (storage := await start()).open_log("a", LogOptions())
         for offset in range(3):
             await log.append([frame_at(offset)])
-        [file] = (tmp_path / "data" / "wal").glob("*.wal")
+        [file] = (tmp_path / "data" / "wal" / "0").glob("*.wal")
         content = file.read_bytes()
         second = LocalStorage(tmp_path / "data")
         with pytest.raises(DataDirectoryInUse):
@@ -215,6 +217,39 @@ class TestWriteAheadLogOfOthers:
         storage = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
         await storage.open()
         assert (await storage.open_log("a", LogOptions())).end_offset == 1
+        await storage.close()
+
+
+class TestWriteAheadLogsOfWorkers:
+    @pytest.fixture
+    def written(self, tmp_path: Path) -> Path:
+        """A crash has left the write-ahead logs of two workers, and one in the place before there were workers."""
+        for log_id, wal in (("a", "wal"), ("b", "wal/0"), ("c", "wal/3")):
+            segment = tmp_path / "logs" / log_id / f"{0:020d}.log"
+            segment.parent.mkdir(parents=True)
+            segment.touch()
+            record = encode(1, FRAMES, log_id.encode(), 0, 0, [frame_bytes(frame_at(0))])
+            WalFiles(tmp_path / wal, Files()).write(1, [record])
+        return tmp_path
+
+    async def test_whoever_is_alone_redoes_all(self, written: Path) -> None:
+        storage = LocalStorage(written, LocalSettings(min_free_bytes=0))
+        await storage.open()
+        assert [(await storage.open_log(log_id, LogOptions())).end_offset for log_id in "abc"] == [1, 1, 1]
+        assert not list((written / "wal").rglob("*.wal"))
+        await storage.close()
+
+    async def test_a_worker_redoes_its_own(self, written: Path) -> None:
+        lock = Files().lock(written / "lock")
+        storage = LocalStorage(written, LocalSettings(min_free_bytes=0, worker=3, workers=4, lock_fd=lock))
+        await storage.open()
+        assert (await storage.open_log("c", LogOptions())).end_offset == 1
+        left = [path.parent for path in (written / "wal").rglob("*.wal")]
+        assert sorted(left) == [written / "wal", written / "wal" / "0"]
+        with pytest.raises(QuiverError, match="start the broker again"):
+            await storage.next_start_epoch()
+        DataDirectory(written, Files(), SystemClock()).ensure_start_epoch()
+        assert [await storage.next_start_epoch() for _ in range(2)] == [1002, 1003]
         await storage.close()
 
 
@@ -250,7 +285,7 @@ class TestFailedSync:
             syncs = 0
 
             def fdatasync(self, fd: int) -> None:
-                if Path(f"/proc/self/fd/{fd}").readlink().parent.name == "wal":
+                if Path(f"/proc/self/fd/{fd}").readlink().suffix == ".wal":
                     self.syncs += 1
                     if self.syncs % 3 == 0:
                         raise OSError(5, "bad disk")

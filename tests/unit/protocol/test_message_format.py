@@ -31,7 +31,7 @@ from quiver.protocol.failure import error_of, failure_of
 from quiver.protocol.packet import PREFIX_BYTES, decode_request, decode_response, encode_packet
 
 REQUESTS: list[tuple[m.Message, str]] = [
-    (m.Hello([1], ["none", "lz4"], ["arrow"], "me"), "95009101 92a46e6f6e65a36c7a34 91a56172726f77 a26d65"),
+    (m.Hello([1], ["none", "lz4"], ["arrow"], "me"), "96009101 92a46e6f6e65a36c7a34 91a56172726f77 a26d65 ff"),
     (m.GetMetadata(None), "9201c0"),
     (m.GetMetadata(["a", "b"]), "920192a161a162"),
     (m.Produce(7, 2, 3, m.ACKS_LEADER), "950207020301"),
@@ -55,7 +55,7 @@ REQUESTS: list[tuple[m.Message, str]] = [
 ]
 RESPONSES: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
-    (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q", 8), "9a6501a16e91a46e6f6e6591a56172726f77030201a17108"),
+    (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q", 8), "9c6501a16e91a46e6f6e6591a56172726f77030201a171080001"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
     (m.Produced(1 << 40, 5), "9667cf000001000000000005c2c290"),
     (m.Produced(1 << 40, 5, False, True), "9667cf000001000000000005c2c390"),

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from quiver.cluster.placement import GROUP_SHARDS
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, ShuttingDown, TopicNotFound
 from quiver.model.priority import Priority
 from quiver.model.settlement import ACK, NACK
@@ -230,7 +231,7 @@ async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, wait
         await queue.broker.queue_depths.of("jobs", "g")
     assert [refused.error.code for refused in (await queue.settle(received))[0].refused] == ["lease_lost"]
     [again] = await queue.receive("jobs")
-    assert (again.run.attempt, again.run.group_id) == (1, received[0].run.group_id + 1)
+    assert (again.run.attempt, again.run.group_id) == (1, received[0].run.group_id + GROUP_SHARDS)
 
 
 async def test_a_stop_ends_the_waiting(queue: QueueBroker, waiters: Waiters) -> None:

@@ -10,6 +10,7 @@ from threading import RLock
 import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.coordination.local import LOG_ID as METADATA
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import (
     InvalidName,
@@ -29,7 +30,6 @@ from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.files import Buffer, Files
 from quiver.testing.held_storage import HeldStorage
-from quiver.topics.catalogue import LOG_ID as METADATA
 
 HOUR_MS = 3_600_000
 NOON_MS = 1_767_268_800_000  # 2026-01-01T12:00:00Z

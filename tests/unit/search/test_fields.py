@@ -5,7 +5,7 @@ import pytest
 
 from quiver.search.language import expression
 from quiver.search.language.expression import Columns, Expression
-from quiver.search.language.row import read_value
+from quiver.search.language.fields import read_values
 
 VALUES = [
     b'{"total": 301, "state": "new", "customer": {"name": "Ada", "tags": ["a", "b"]}, "order-id": "x-1"}',
@@ -44,6 +44,6 @@ VALUES = [
 def test_the_same_is_found(monkeypatch: pytest.MonkeyPatch, text: str, reads_all: bool) -> None:
     columns = Columns(pa.array(VALUES, pa.binary()), None, None, 0, range(len(VALUES)), 0, "normal")
     only_fields = Expression(text)
-    assert (only_fields._read_value is read_value) is reads_all
-    monkeypatch.setattr(expression, "value_reader", lambda tree: read_value)
+    assert (only_fields._read_values is read_values) is reads_all
+    monkeypatch.setattr(expression, "value_reader", lambda tree: read_values)
     assert list(only_fields.select(columns)) == list(Expression(text).select(columns))

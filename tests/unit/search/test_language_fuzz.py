@@ -71,3 +71,31 @@ def test_the_prefilter_changes_no_result(rows: list[tuple[Any, bool, str]], part
         f"matches(value.a, {quoted})" if part.isalnum() else "true",
     ):
         assert selected(text, found, prefiltered=True) == selected(text, found, prefiltered=False), text
+
+
+numbers = (
+    st.integers(-12_000, 12_000).map(str)
+    | st.floats(-2000, 2000).map(repr)
+    | st.decimals(-1000, 1000, places=17).map(str)
+    | st.sampled_from(["-0", "0.0", "1e3", "99999E-2", "1000.0", "999.99999999999999999", "18446744073709551616"])
+)
+constants = st.integers(-1100, 1100) | st.floats(-1100, 1100) | st.sampled_from([999, 1000, 1000.0, 2**63, 1e15])
+
+
+@given(st.lists(numbers, min_size=1, max_size=30), constants, st.sampled_from(["<", "<=", ">", ">=", "=="]))
+def test_numbers_are_found_by_their_digits_as_by_their_value(
+    written: list[str], constant: float, operator: str
+) -> None:
+    found = columns([f'{{"b": 1, "a" :{number}}}'.encode() for number in written], [None] * len(written))
+    for text in (f"value.a {operator} {constant}", f"{constant} {operator} value['a']"):
+        assert selected(text, found, prefiltered=True) == selected(text, found, prefiltered=False)
+
+
+@given(
+    st.lists(st.text("ab-4\u00e9 ", max_size=6) | st.integers(0, 50), min_size=1, max_size=8),
+    st.sampled_from(["^a", "a$", "a+b", "^[^a]b", "a.b", r"\bb", "(?i)A|b$", "4{2}", r"\Ba", "b*", "^$"]),
+)
+def test_patterns_are_found_in_the_value_as_in_the_field(fields: list[Any], pattern: str) -> None:
+    found = columns([json.dumps({"a": a}, ensure_ascii=False).encode() for a in fields], [None] * len(fields))
+    text = f"matches(value.a, {pattern!r})"
+    assert selected(text, found, prefiltered=True) == selected(text, found, prefiltered=False)

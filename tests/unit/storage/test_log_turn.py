@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from quiver.storage.local.log_turn import LogTurn
+from quiver.storage.log_turn import LogTurn
 
 
 async def test_it_is_taken_at_once_by_one_only() -> None:

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.groups.service import LOG_ID as GROUP_JOURNAL
+from quiver.cluster.placement import group_shard
+from quiver.coordination.local import LOG_ID as GROUP_JOURNAL
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import DiskFull, GroupNotEmpty, PartitionOffline
 from quiver.model.message import NewMessage
@@ -15,11 +16,13 @@ from quiver.model.position import EARLIEST
 from quiver.model.settlement import ACK, Receipt
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.queues.settle import ReceiptOutcome
-from quiver.streams.journal import LOG_ID as STREAM_JOURNAL
+from quiver.streams.journal.shard import shard_log_id
 from quiver.streams.member import Subscription
 from quiver.streams.poll.poll import PolledPartition
 from quiver.testing.held_storage import HeldStorage
 from quiver.transactions.coordinator import LOG_ID as TRANSACTION_JOURNAL
+
+STREAM_JOURNAL = shard_log_id(group_shard("g"))
 
 WANTS = Subscription(client_id="c", topics=frozenset({"t"}))
 

@@ -6,11 +6,14 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.streams.journal import LOG_ID as STREAM_JOURNAL
+from quiver.cluster.placement import group_shard
+from quiver.streams.journal.shard import shard_log_id
 from quiver.streams.member import RECONNECT_MS, SESSION_MS, Subscription
 from quiver.telemetry.failures import Failures
 from quiver.testing.held_storage import HeldStorage, Hold
 from unit.queues.queue_broker import StandingClock
+
+STREAM_JOURNAL = shard_log_id(group_shard("g"))
 
 WANTS = Subscription(client_id="c", topics=frozenset({"t"}))
 

@@ -1,29 +1,27 @@
 """Members and offsets live as long as their group: the order of two journals, and what a kill in between leaves."""
 
 import pytest
+from tests.unit.coordination.metadata import Metadata
 
+from quiver.cluster.placement import ALONE, Placement, group_shard
 from quiver.groups.service import Groups
-from quiver.model.errors import CorruptData, GroupNotFound, ShuttingDown
+from quiver.model.errors import GroupNotFound, ShuttingDown
 from quiver.model.names import TopicPartition
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.events import Committed, Event, OffsetsCommitted
-from quiver.streams.journal import StreamJournal
+from quiver.streams.journal.journal import StreamJournal
 from quiver.system.clock import SystemClock
 
 PLACE = TopicPartition(1, 0)
 
 
-async def opened(storage: MemoryStorage) -> tuple[Groups, StreamJournal]:
-    groups = Groups(clock=SystemClock())
-    journal, epoch = StreamJournal(groups, clock=SystemClock()), await storage.next_start_epoch()
-    await groups.open(storage, epoch)
-    await journal.open(storage, epoch)
+async def opened(storage: MemoryStorage, placement: Placement = ALONE) -> tuple[Groups, StreamJournal]:
+    metadata = Metadata()
+    groups = Groups(metadata.view, clock=SystemClock())
+    await metadata.open(storage)
+    journal = StreamJournal(groups, clock=SystemClock(), placement=placement)
+    await journal.open(storage, await storage.next_start_epoch())
     return groups, journal
-
-
-async def closed(groups: Groups, journal: StreamJournal) -> None:
-    await journal.close()
-    await groups.close()
 
 
 def commit(group_id: int, offset: int) -> OffsetsCommitted:
@@ -37,14 +35,14 @@ async def test_a_group_that_was_deleted_leaves_nothing_behind(with_snapshot: boo
     first = await groups.stream_group("g")
     await journal.append(commit(first.id, 5))
     if with_snapshot:
-        await journal._journaled.snapshot()
+        await journal._shards[group_shard("g")].journaled.snapshot()
     await groups.delete("g")  # and killed before the journal of stream groups has forgotten it
     groups, journal = await opened(storage)
-    assert journal.groups() == {}
+    assert journal.groups() == []
     second = await groups.stream_group("g")
     assert second.id != first.id
     assert journal.group("g").offsets == {}
-    await closed(groups, journal)
+    await journal.close()
 
 
 async def test_a_record_that_comes_after_the_deletion_means_nothing() -> None:
@@ -54,10 +52,10 @@ async def test_a_record_that_comes_after_the_deletion_means_nothing() -> None:
     await groups.delete("g")
     journal.forget(group.id)
     await journal.append(commit(group.id, 5))
-    assert (journal.groups(), seen) == ({}, [])
+    assert (journal.groups(), seen) == ([], [])
     with pytest.raises(GroupNotFound):
         journal.group("g")
-    await closed(groups, journal)
+    await journal.close()
 
 
 async def test_subscribers_see_an_event_in_the_step_in_which_it_is_applied() -> None:
@@ -67,7 +65,7 @@ async def test_subscribers_see_an_event_in_the_step_in_which_it_is_applied() -> 
     for offset in (3, 9, 4):
         await journal.append(commit(group.id, offset))
     assert seen == [3, 9, 4]
-    await closed(groups, journal)
+    await journal.close()
 
 
 async def test_nothing_is_written_after_the_end_has_begun() -> None:
@@ -76,14 +74,27 @@ async def test_nothing_is_written_after_the_end_has_begun() -> None:
     journal.begin_close()
     with pytest.raises(ShuttingDown):
         await journal.append(commit(group.id, 1))
-    await closed(groups, journal)
+    await journal.close()
 
 
-async def test_without_groups_there_are_no_stream_groups() -> None:
-    groups = Groups(clock=SystemClock())
-    groups._journaled.refuse(CorruptData(where="internal/groups", problem="it is damaged", next_offset=0))
-    journal = StreamJournal(groups, clock=SystemClock())
-    await journal.open(MemoryStorage(), 1)
-    assert journal.problem is groups.problem
-    with pytest.raises(CorruptData):
-        journal.group("g")
+async def test_a_worker_has_the_groups_of_its_shards_only() -> None:
+    storage = MemoryStorage()
+    groups, journal = await opened(storage)
+    made = [await groups.stream_group(f"g{number}") for number in range(40)]
+    for group in made:
+        await journal.append(commit(group.id, group.id))
+    assert len(journal.groups()) == 40
+    await journal.close()
+    kept: list[int] = []
+    for worker in range(3):
+        _, journal = await opened(storage, Placement(worker, 3))
+        kept += [group_id for group_id, _ in journal.groups()]
+        for group in made:
+            if journal.owns(group.id):
+                assert journal.group(group.name).offsets[PLACE].offset == group.id
+            else:
+                assert journal.find(group.id) is None
+                with pytest.raises(GroupNotFound, match="ask their owner"):
+                    await journal.append(commit(group.id, 1))
+        await journal.close()
+    assert sorted(kept) == sorted(group.id for group in made)

@@ -3,10 +3,13 @@
 import asyncio
 
 from quiver.broker.broker import Broker
+from quiver.cluster.placement import group_shard
 from quiver.model.errors import DiskFull
-from quiver.streams.journal import LOG_ID as STREAM_JOURNAL
+from quiver.streams.journal.shard import shard_log_id
 from quiver.streams.member import Subscription
 from quiver.testing.held_storage import HeldStorage
+
+STREAM_JOURNAL = shard_log_id(group_shard("g"))
 
 WANTS = Subscription(client_id="c", topics=frozenset({"t"}))
 

@@ -1,6 +1,5 @@
 """Which blocking calls may run on the loop."""
 
-import asyncio
 import threading
 import time
 
@@ -47,34 +46,19 @@ def test_a_loop_that_is_busy_is_not_held_up(worked: list[float]) -> None:
     assert calls.may_run_on_loop()
 
 
-async def test_a_call_that_may_hold_up_the_loop_runs_there_once_such_calls_are_quick(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    threads, where, problems = ThreadPool(1, "test"), list[int](), list[BaseException | None]()
+def test_a_call_runs_on_the_loop_once_such_calls_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads, where = ThreadPool(1, "test"), list[int]()
     may_run = False
     monkeypatch.setattr(QuickCalls, "may_run_on_loop", lambda _: may_run)
 
-    async def call(work: object = None) -> None:
-        ended = asyncio.Event()
+    def fail() -> None:
+        raise OSError(5, "the test says so")
 
-        def begin() -> None:
-            where.append(threading.get_ident())
-            if work is not None:
-                raise OSError(5, "the test says so")
-
-        def end(error: BaseException | None) -> None:
-            problems.append(error)
-            ended.set()
-
-        threads.begin(begin, end, may_hold_up_loop=True)
-        assert not ended.is_set(), "a later turn"
-        await ended.wait()
-
-    await call()
+    assert not threads.run_at_once(lambda: where.append(threading.get_ident()))
     may_run = True
-    await call()
-    await call("fails")
-    assert [thread == threading.get_ident() for thread in where] == [False, True, True]
-    assert problems[:2] == [None, None]
-    assert isinstance(problems[2], OSError)
+    assert threads.run_at_once(lambda: where.append(threading.get_ident()))
+    with pytest.raises(OSError, match="the test says so"):
+        threads.run_at_once(fail)
+    assert where == [threading.get_ident()]
     threads.close()
+    assert not threads.run_at_once(fail), "begin says that the threads are closed"

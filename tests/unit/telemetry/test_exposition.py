@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from quiver.telemetry.exposition import Collected, Series, exposition
+from quiver.telemetry.exposition import Collected, Exposition, Series
 from quiver.telemetry.histogram import Histogram
 
 COUNT = Series("t_things_total", "counter", ("name",), "Things")
@@ -15,7 +15,7 @@ ALL = (COUNT, LEVEL, TIME, INFO)
 
 
 def shown(collected: Collected, *, open_metrics: bool = False) -> str:
-    return "".join(exposition(collected, ALL, open_metrics=open_metrics))
+    return "".join(Exposition().lines(collected, ALL, open_metrics=open_metrics))
 
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False, width=32))
@@ -72,7 +72,7 @@ def test_many_lines_come_in_pieces() -> None:
     collected = Collected()
     for number in range(2_000):
         collected.set(COUNT, number, str(number))
-    pieces = list(exposition(collected, ALL, open_metrics=False))
+    pieces = list(Exposition().lines(collected, ALL, open_metrics=False))
     assert max(piece.count("\n") for piece in pieces) <= 500
     assert sum(piece.count("\n") for piece in pieces) == 2_002
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.unit.coordination.metadata import Metadata
 
 from quiver.model.errors import DiskFull, PartitionNotFound, ShuttingDown, TopicNotFound
 from quiver.model.limits import Limits
@@ -56,8 +57,9 @@ class Bench:
     def __init__(self, storage: Storage) -> None:
         clock, limits = SystemClock(), Limits()
         self.storage = storage
+        self.metadata = Metadata()
         self.catalogue = TopicCatalogue(
-            clock=clock, randomness=SystemRandomness(), defaults=TopicConfig(), limits=limits
+            self.metadata.view, clock=clock, randomness=SystemRandomness(), defaults=TopicConfig(), limits=limits
         )
         self.partitions = Partitions(storage, clock=clock, limits=limits)
         self.admin = TopicAdmin(self.catalogue, self.partitions, auto_create=True)
@@ -65,7 +67,8 @@ class Bench:
         self.admin.subscribe(self.subscriber)
 
     async def start(self) -> "Bench":
-        await self.catalogue.open(self.storage, await self.storage.next_start_epoch())
+        await self.metadata.open(self.storage)
+        await self.catalogue.open()
         await self.admin.open()
         return self
 

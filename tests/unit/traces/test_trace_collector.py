@@ -130,13 +130,17 @@ async def test_spans_outlive_a_restart_and_old_ones_are_found(broker: QueueBroke
     assert events(await broker.broker.traces.get(trace_id(1))) == ["publish.persisted"] * 2
 
 
-async def test_too_much_is_dropped_and_counted(broker: QueueBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_much_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "MOST_NOTED", 2)
+    broker = QueueBroker()
+    await broker.start()
+    await broker.broker.create_topic("t", {"partitions": 1})
     for number in range(1, 6):
         await broker.publish_each("t", traced(number))
     stats = await broker.broker.traces.stats()
     assert (stats.spans_in_buffer, stats.spans_dropped) == (2, 3)
     assert len(await broker.broker.traces.search(EVERYTHING, 10)) == 2
+    await broker.broker.stop()
 
 
 async def test_a_deleted_topic_and_foreign_rows(broker: QueueBroker) -> None:

@@ -222,8 +222,8 @@ class Run:
     async def save(self) -> None:
         broker, coordinator = self.broker, self.broker.transactions._coordinator
         works: list[Coroutine[Any, Any, None]] = [
-            broker.groups._journaled.snapshot(),
-            broker.streams._journal._journaled.snapshot(),
+            broker.metadata.coordination._journaled.snapshot(),  # type: ignore[attr-defined]
+            *(shard.journaled.snapshot() for shard in broker.streams._journal._shards.values()),
             coordinator.journaled.snapshot(),
             *(partition.saved_state.save() for partition in self.broker._partitions.all()),
         ]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from quiver.app.config import Config, LoadedConfig
 from quiver.cli.lazy_group import command_app
 from quiver.cli.options.config import with_config
+from quiver.storage.postgres.database.address import masked_address
 
 if TYPE_CHECKING:
-    from quiver.app.serve import Addresses
+    from quiver.app.addresses import Addresses
 
 
 @with_config
@@ -63,7 +64,7 @@ def _banner(config: Config, addresses: "Addresses") -> None:
         f"  http    {addresses.http}   (docs: {addresses.http}/docs)",
         *([] if addresses.queen is None else [f"  queen   {addresses.queen}"]),
         f"  console {addresses.http}/console",
-        f"  data    {config.data_dir.resolve()}",
+        f"  data    {config.data_dir.resolve() if config.storage is None else masked_address(config.storage)}",
     )
     try:
         print("\n".join(lines), flush=True)

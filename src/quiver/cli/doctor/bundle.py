@@ -16,10 +16,10 @@ from quiver.app.config import shown_values
 from quiver.cli.connection import connect
 from quiver.cli.doctor.examination import Examination
 from quiver.cli.doctor.finding import Finding
-from quiver.cli.doctor.redaction import scrubbed, without_error_texts, without_secrets
 from quiver.cli.http_source import HttpSource
 from quiver.model.errors import GroupNotFound, InvalidRequest, QuiverError, TopicNotFound
 from quiver.model.times import format_time
+from quiver.telemetry.redaction import scrubbed, without_error_texts, without_secrets
 
 _ROUTES = {
     "node.json": "/node",

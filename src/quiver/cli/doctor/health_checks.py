@@ -48,7 +48,8 @@ def _offline_topics(problems: Mapping[str, str], topics: set[str]) -> Iterator[F
     for (topic, why), numbers in partitions.items():
         yield problem("topics", f"{topic} takes no writes in partition {', '.join(numbers)}: {why}", _OFFLINE)
     if not partitions:
-        yield ok("topics", f"{len(topics)} topics, every log takes writes")
+        noun = "topic" if len(topics) == 1 else "topics"
+        yield ok("topics", f"{len(topics)} {noun}, every log takes writes")
 
 
 def _other_problems(problems: Mapping[str, str], topics: set[str]) -> Iterator[Finding]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
 import pyarrow as pa
 
+from quiver.records.arrow_arrays import number_array
 from quiver.search.language.expression import Columns, Expression
 
 
@@ -12,7 +14,7 @@ def fitting(where: Expression, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
     for batch in batches:
         rows = [row for chunk in where.select(_columns(batch)) for row in chunk]
         if rows:
-            yield batch if len(rows) == batch.num_rows else batch.take(pa.array(rows))
+            yield batch if len(rows) == batch.num_rows else batch.take(number_array(np.array(rows)))
 
 
 def _columns(batch: pa.RecordBatch) -> Columns:

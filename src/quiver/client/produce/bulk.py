@@ -35,15 +35,15 @@ def bulk_rows(
     id_slices = None if ids is None else _slices(ids)
     for part in _slices(values):
         id_part = _beside(part, id_slices, "ids")
-        yield _rows(
+        rows = _rows(
             part,
             _beside(part, key_slices, "keys"),
             ids=None if id_part is None else all_id_bytes(id_part),
             timestamp_ms=timestamp_ms,
-            headers=None if headers is None else [headers] * len(part),
             expires_at_ms=None if expiry is None else [expiry] * len(part),
             deliver_at_ms=None if due_ms is None else [due_ms] * len(part),
         )
+        yield rows if headers is None else rows.with_headers(headers)
 
 
 def _beside(values: list[Any], slices: Iterator[list[Any]] | None, what: str) -> list[Any] | None:

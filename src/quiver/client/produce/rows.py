@@ -109,6 +109,14 @@ class Rows:
         arrays = {bit: pa.concat_arrays([run._column(bit) for run in runs]) for bit in sorted(bits)}
         return cls(arrays, runs[0].timestamp_ms)
 
+    def with_headers(self, headers: Mapping[str, bytes]) -> "Rows":
+        """The same headers for each of them."""
+        one, count = _headers([headers], 1), len(self)
+        order = number_array(np.tile(np.arange(len(headers)), count))
+        ends = number_array(np.arange(count + 1, dtype=np.int32) * np.int32(len(headers)))
+        column = pa.MapArray.from_arrays(ends, one.keys.take(order), one.items.take(order))
+        return Rows({**self.arrays, HEADERS.bit: column}, self.timestamp_ms)
+
     def delayed_until(self, time_ms: int) -> "Rows":
         times = number_array(np.full(len(self), time_ms, np.int64))
         return Rows({**self.arrays, DELIVER_AT.bit: times}, self.timestamp_ms)
@@ -160,6 +168,14 @@ class Rows:
         if HEADERS.bit in self.arrays:
             size += self.arrays[HEADERS.bit].nbytes
         return size
+
+    @property
+    def nbytes(self) -> int:
+        """At least the size of all messages."""
+        size = self.arrays[VALUE.bit].nbytes
+        if len(self.arrays) > 1:
+            size += sum(array.nbytes for bit, array in self.arrays.items() if bit)
+        return int(size)
 
     def sizes(self) -> Sizes:
         """The size of each message for limits; headers count with their average."""

@@ -1,17 +1,16 @@
 """Puts messages into traces: their header `traceparent` says which, and whether it is recorded."""
 
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
 
+from quiver.client.produce.frame_sampler import FrameSampler
 from quiver.client.produce.options import SendOptions
 from quiver.model.errors import InvalidRequest
 from quiver.model.trace.traceparent import TRACEPARENT, TraceParent
 from quiver.system.randomness import Randomness
 
 _OPENTELEMETRY = "opentelemetry.trace"
-_LARGEST = 1 - 2**-53
 
 
 class Tracing:
@@ -22,43 +21,30 @@ class Tracing:
         self._share = share
         self._current_span = current_span
         self._randomness = randomness
-        self._left = self._gap()
-        """Messages up to the next one that begins a trace. Counting down is cheaper than a random number for each;
-        threads that count at the same time may count less, which changes the share a little."""
+        self.has_context = current_span is not None
+        """Whether the caller of a send may be in a span."""
+
+    def new_sampler(self) -> FrameSampler | None:
+        """For the frames of one producer; None if no message begins a trace."""
+        return FrameSampler(self._share, self._randomness) if self._share else None
 
     def added_to(self, options: SendOptions) -> SendOptions:
-        """The options of a send, with the header. All messages of one call are in the same trace."""
-        if not options and self._current_span is None and self._left > 1:
-            self._left -= 1
-            return options
+        """The options of a send, with the header of the current span. All messages of one call are in the same
+        trace."""
         headers = options.get("headers") or {}
-        parent = None if TRACEPARENT in headers else self._current() or self._begun()
+        parent = None if TRACEPARENT in headers else self.current()
         if parent is None:
             return options
         return {**options, "headers": {**headers, TRACEPARENT: parent.text}}
 
-    def _current(self) -> TraceParent | None:
+    def current(self) -> TraceParent | None:
+        """Of the span that the caller is in."""
         if self._current_span is None:
             return None
         context = self._current_span().get_span_context()
         if not context.is_valid:
             return None
         return TraceParent(f"{context.trace_id:032x}", f"{context.span_id:016x}", bool(context.trace_flags & 1))
-
-    def _begun(self) -> TraceParent | None:
-        self._left -= 1
-        if self._left > 0:
-            return None
-        self._left = self._gap()
-        return TraceParent(self._randomness.token(16).hex(), self._randomness.token(8).hex(), True)
-
-    def _gap(self) -> float:
-        """Messages from one that begins a trace to the next, so that each begins one with the same probability."""
-        if not self._share:
-            return math.inf
-        if self._share == 1:
-            return 1
-        return 1 + math.floor(math.log(1 - min(self._randomness.jitter(), _LARGEST)) / math.log(1 - self._share))
 
 
 def new_tracing(share: float, randomness: Randomness) -> Tracing | None:

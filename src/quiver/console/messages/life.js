@@ -44,7 +44,7 @@ export const frameView = (topic, partition, frame) =>
     "div",
     { class: "panel" },
     facts([
-      ["Messages", `${count(frame.messages)}, offsets ${frame.first_offset} to ${frame.last_offset}`],
+      ["Messages", `${count(frame.messages)}, ${range(frame.first_offset, frame.last_offset)}`],
       ["Stored", bytes(frame.stored_bytes)],
       [
         "Compression",
@@ -95,3 +95,6 @@ function place({ topic, partition, offset }) {
     `${topic} ${partition}:${offset}`,
   );
 }
+
+/** @param {number} first @param {number} last */
+const range = (first, last) => (first === last ? `offset ${first}` : `offsets ${first} to ${last}`);

@@ -1,10 +1,11 @@
 /** Publish: one message, the same one many times, or a file of many. */
 
 import { at, get, send } from "../lib/api.js";
-import { h } from "../lib/dom.js";
+import { h, show as fill } from "../lib/dom.js";
 import { to } from "../lib/routes.js";
 import { curl, quiver } from "../parts/command.js";
 import { field } from "../parts/dialog.js";
+import { difference } from "./difference.js";
 import { headerRows } from "./headers.js";
 import { deliver, fromFile } from "./send.js";
 
@@ -46,6 +47,7 @@ export async function show(view) {
   const headers = headerRows(template.headers ?? {}, () => update());
   const check = h("span", { class: "soft" });
   const outcome = h("div", { role: "status", class: "outcome" });
+  const changes = h("div");
   /** @returns {any} */
   const message = () => ({
     ...(binary && !value.value ? { value_base64: binary } : { value: value.value }),
@@ -62,6 +64,7 @@ export async function show(view) {
   const update = () => {
     check.textContent =
       binary && !value.value ? "The bytes of the message are not text; type to replace them." : judged(value.value);
+    if (template.origin) fill(changes, difference(template, message(), fields.topic.value));
     const topic = fields.topic.value || "TOPIC";
     const flags = [
       fields.key.value && ["--key", fields.key.value],
@@ -130,6 +133,7 @@ export async function show(view) {
     { title: "Publish", about: template.origin ? h("span", { class: "soft" }, `from ${template.origin}`) : null },
     form,
     outcome,
+    changes,
   );
   update();
 }

@@ -1,6 +1,6 @@
 /** System: health with its reasons, what runs here, the settings in force, log lines. */
 
-import { get, has, send } from "../lib/api.js";
+import { base, get, has, send } from "../lib/api.js";
 import { h, show as fill } from "../lib/dom.js";
 import { bytes, count, duration, time } from "../lib/format.js";
 import { watch } from "../lib/live.js";
@@ -16,7 +16,11 @@ const KINDS = { warning: "warn", error: "bad", critical: "bad" };
 /** @param {import("../lib/view.js").View} view */
 export async function show(view) {
   const level = view.query.get("level") ?? "info";
-  const [hasNode, hasLogs] = await Promise.all([has("GET /node"), has("GET /logs")]);
+  const [hasNode, hasLogs, hasBundle] = await Promise.all([
+    has("GET /node"),
+    has("GET /logs"),
+    has("GET /support-bundle"),
+  ]);
   const tiles = h("div", { class: "tiles" });
   const [checks, about, settings, logs, state, writes] = [
     h("div"),
@@ -39,7 +43,7 @@ export async function show(view) {
     ),
   );
   view.draw(
-    { title: "System", about: state },
+    { title: "System", about: state, actions: hasBundle ? supportBundle() : null },
     problems,
     tiles,
     h(
@@ -118,6 +122,18 @@ function settingTable(settings) {
     table({ rows, key: (row) => row.name, columns }),
   );
 }
+
+const supportBundle = () =>
+  h(
+    "a",
+    {
+      class: "button",
+      href: `${base}/support-bundle`,
+      download: "",
+      title: "Health, counters, settings and log lines in one file, without content of messages",
+    },
+    "Support bundle",
+  );
 
 /** Which lines the broker writes. @param {string} level */
 function levelChoice(level) {

@@ -8,14 +8,19 @@ import { confirmChange } from "../parts/dialog.js";
 import { empty, pill, say, section, tile } from "../parts/states.js";
 import { table } from "../parts/table.js";
 
+const SHOWN_PRODUCERS = 100;
+
 /** @param {import("../lib/view.js").View} view */
 export async function show(view) {
   view.command({ curl: curl("GET", "/transactions"), cli: quiver("txn", "list") });
   await view.every(3, async () => {
-    const [found, stats] = await Promise.all([
+    const [found, stats, known] = await Promise.all([
       get("/transactions", {}, view.signal),
       get("/transactions/stats", {}, view.signal),
+      get("/producers", { limit: SHOWN_PRODUCERS }, view.signal),
     ]);
+    const wanted = view.query.get("ended") ?? "";
+    const producers = known.producers.filter((/** @type {any} */ row) => !wanted || row.last_outcome === wanted);
     view.draw(
       { title: "Transactions" },
       h(
@@ -36,9 +41,58 @@ export async function show(view) {
               "A transaction is here from its first message until every partition knows how it ended.",
             ),
       ),
+      section(
+        "Producers, and how their last transaction ended",
+        endings(view, wanted),
+        producers.length
+          ? table({ rows: producers, key: (row) => String(row.producer_id), columns: PRODUCERS })
+          : empty(
+              "No such producer",
+              "A producer is here from its first transaction until it was not used for days.",
+            ),
+        h(
+          "p",
+          { class: "soft" },
+          "Whoever comes with a lower epoch is fenced. ",
+          known.count > SHOWN_PRODUCERS ? `The last ${SHOWN_PRODUCERS} of ${count(known.count)} are shown.` : "",
+        ),
+      ),
     );
   });
 }
+
+/** @param {import("../lib/view.js").View} view @param {string} wanted */
+function endings(view, wanted) {
+  const chosen = h(
+    "select",
+    {
+      class: "small",
+      "aria-label": "Last transaction",
+      onchange: (/** @type {any} */ event) => view.go({ ended: event.target.value }),
+    },
+    ["", "committed", "aborted"].map((value) => h("option", { value }, value || "all")),
+  );
+  chosen.value = wanted;
+  return chosen;
+}
+
+/** @type {import("../parts/table.js").Column[]} */
+const PRODUCERS = [
+  { name: "Producer", cell: (row) => h("code", {}, String(row.producer_id)) },
+  { name: "Name", class: "key grow", cell: (row) => row.transactional_id ?? "–" },
+  { name: "Epoch", number: true, cell: (row) => String(row.epoch) },
+  {
+    name: "Last transaction",
+    cell: (row) =>
+      row.is_open
+        ? pill("open")
+        : row.last_outcome
+          ? pill(row.last_outcome, row.last_outcome === "committed" ? "good" : "warn")
+          : "none yet",
+  },
+  { name: "Decided", cell: (row) => (row.last_decided_at ? ago(row.last_decided_at) : "–") },
+  { name: "Used", cell: (row) => ago(row.used_at) },
+];
 
 /** @type {import("../parts/table.js").Column[]} */
 const COLUMNS = [

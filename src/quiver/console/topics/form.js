@@ -44,6 +44,24 @@ export const settingText = (value) =>
         ? JSON.stringify(value)
         : String(value);
 
+const UNITS = ["GiB", "MiB", "KiB"];
+
+/** The settings with sizes as people write them: 64MiB. @param {Record<string, any>} config */
+export const withUnits = (config) =>
+  Object.fromEntries(
+    Object.entries(config).map(([name, value]) => [
+      name,
+      SETTINGS[/** @type {keyof typeof SETTINGS} */ (name)]?.[0] === "size" ? sizeText(value) : value,
+    ]),
+  );
+
+/** Exact, in the largest unit that is. @param {any} size */
+function sizeText(size) {
+  if (typeof size !== "number" || size <= 0) return size;
+  const exact = UNITS.findIndex((_, place) => size % 1024 ** (UNITS.length - place) === 0);
+  return exact < 0 ? String(size) : `${size / 1024 ** (UNITS.length - exact)}${UNITS[exact]}`;
+}
+
 /** A field for a setting. @param {string} name @param {any} value */
 export function settingInput(name, value) {
   const [kind] = SETTINGS[/** @type {keyof typeof SETTINGS} */ (name)] ?? ["text", ""];

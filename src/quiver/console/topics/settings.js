@@ -5,7 +5,7 @@ import { h } from "../lib/dom.js";
 import { curl, quiver } from "../parts/command.js";
 import { confirmChange } from "../parts/dialog.js";
 import { say } from "../parts/states.js";
-import { SETTINGS, settingInput, settingText, settingValue } from "./form.js";
+import { SETTINGS, settingInput, settingText, settingValue, withUnits } from "./form.js";
 import { topicTabs, UP } from "./tabs.js";
 
 const QUEUE = ["max_attempts", "backoff", "backoff_max", "visibility", "max_unacked", "starvation", "count_expired"];
@@ -14,7 +14,7 @@ const QUEUE = ["max_attempts", "backoff", "backoff_max", "visibility", "max_unac
 export async function show(view) {
   const { topic } = view.values;
   const path = at`/topics/${topic}`;
-  const { config } = await get(path, {}, view.signal);
+  const config = withUnits((await get(path, {}, view.signal)).config);
   const inputs = new Map(
     Object.keys(SETTINGS)
       .filter((name) => name in config)

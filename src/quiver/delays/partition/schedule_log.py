@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from quiver.model.errors import CorruptData, InvalidFrame, OffsetOutOfRange
 from quiver.model.limits import KIB, MIB
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.partition.pending import message_bytes
+from quiver.records.arrow_arrays import number_array, number_scalar, to_numbers
 from quiver.records.columns import DELIVER_AT
 from quiver.records.header import COLUMN_DELIVER_AT, NO_PRODUCER, FrameHeader
 from quiver.records.read import OpenFrame, open_frame, split_frames
@@ -82,7 +82,7 @@ def due_times(frame: OpenFrame) -> Integers:
     column = frame.column(DELIVER_AT)
     if column is None:
         return np.zeros(len(frame), np.int64)
-    return np.asarray(column.fill_null(0).to_numpy(), np.int64)
+    return to_numbers(column.fill_null(number_scalar(0)) if column.null_count else column)
 
 
 def transaction_of(header: FrameHeader) -> int:
@@ -192,7 +192,7 @@ def _open_rows(
         logger.error("delayed messages %d to %d are lost: %s", places[0], places[-1], error)
         return 0
     if len(places) < header.record_count:
-        wanted = pa.array(np.array(places) - header.base_offset)
+        wanted = number_array(np.array(places) - header.base_offset)
         frame = OpenFrame(header._replace(record_count=len(places)), frame.batch.take(wanted))
     columns = zip(
         frame.values(),

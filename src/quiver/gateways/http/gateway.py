@@ -62,11 +62,11 @@ class HttpGateway:
         self._now_ms = broker.clock.now_ms
         self._server: HttpServer | None = None
 
-    async def start(self) -> None:
-        """Binds the port and serves from then on; OSError when the port is taken."""
+    async def start(self, listener: socket.socket | None = None) -> None:
+        """Binds the port, unless it is given a listener, and serves from then on; OSError when the port is taken."""
         if self._server is not None:
             return
-        listener = _listen(*self._address)
+        listener = listener or open_listener(*self._address)
         self.port = listener.getsockname()[1]
         self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served)
         self.lag.start()
@@ -83,7 +83,8 @@ class HttpGateway:
         self.lag.stop()
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def open_listener(host: str, port: int) -> socket.socket:
+    """A socket that listens on the first address of a host."""
     family, kind, protocol, _, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]

@@ -9,9 +9,10 @@ from collections.abc import Callable
 import numpy as np
 
 from quiver.gateways.native.context import NativeContext
+from quiver.gateways.native.handshake import OtherWorkerWanted
 from quiver.gateways.native.outbox import Outbox
 from quiver.gateways.native.session import Session
-from quiver.model.errors import ProtocolError, QuiverError, ShuttingDown, SlowClient
+from quiver.model.errors import Overloaded, ProtocolError, QuiverError, ShuttingDown, SlowClient
 from quiver.model.limits import KIB
 from quiver.protocol.packet import NO_CORRELATION, Packet, PacketReader
 from quiver.structures.least_rate import LeastRate
@@ -41,7 +42,9 @@ class Connection:
         context: NativeContext,
         *,
         on_closed: Callable[["Connection"], None],
+        read_before: bytes = b"",
     ) -> None:
+        """`read_before`: what another worker has read from the socket already."""
         self._peer, self._settings, self._counts = peer, context.settings, context.counts
         self._sock, self._fd = sock, sock.fileno()
         self._on_closed = on_closed
@@ -65,7 +68,13 @@ class Connection:
         self._next_turn: asyncio.Handle | None = None
         self._opened = self._loop.time()
         self._linger_until = 0.0
-        self._resume()
+        self._pass_on = context.place.pass_on
+        self._before_welcome: bytearray | None = None if self._pass_on is None else bytearray()
+        """What was read so far, while the connection may still go to another worker."""
+        if read_before:
+            self._loop.call_soon(self._take_read_before, read_before)
+        else:
+            self._resume()
 
     def finish(self) -> None:
         """Takes no more requests, finishes those begun, and closes when the client has read the responses."""
@@ -151,19 +160,36 @@ class Connection:
         self._bytes_received += count
         self._counts.bytes_received += count
         if not self._lingering:
+            if self._before_welcome is not None:
+                self._before_welcome += self._buffer[:count]
             try:
                 packets = self._reader.received(count)
             except QuiverError as error:
                 self._refuse(error)
             else:
-                self._received.extend(packets)
-                self._begin_received()
-                self._holding.arrived(self._memory_bytes)
-                if packets:
-                    self._holding.end_request()
-                if len(packets) == 1:
-                    self._outbox.flush()  # a client that waits for its response; many responses leave together
+                self._take(packets)
         return True
+
+    def _take_read_before(self, data: bytes) -> None:
+        if self._closed or self._finishing:
+            return
+        self._resume()
+        try:
+            packets = self._reader.feed(data)
+        except QuiverError as error:
+            self._refuse(error)
+        else:
+            self._take(packets)
+
+    def _take(self, packets: list[Packet]) -> None:
+        self._received.extend(packets)
+        self._begin_received()
+        self._holding.arrived(self._memory_bytes)
+        if packets:
+            self._holding.end_request()
+            self._before_welcome = None
+        if len(packets) == 1:
+            self._outbox.flush()  # a client that waits for its response; many responses leave together
 
     @property
     def _memory_bytes(self) -> int:
@@ -193,8 +219,23 @@ class Connection:
                     return
                 self._session.begin(self._received.popleft())
             self._buffer = self._reader.get_buffer()
+        except OtherWorkerWanted as other:
+            self._go_to(other.worker)
         except QuiverError as error:
             self._refuse(error)
+
+    def _go_to(self, worker: int) -> None:
+        """Passes the socket on with what was read, and is done with it; nothing was sent yet."""
+        assert self._pass_on is not None
+        assert self._before_welcome is not None
+        try:
+            self._pass_on(worker, self._sock, bytes(self._before_welcome))
+        except ValueError:
+            self._refuse(ProtocolError(problem="too many bytes came before Welcome was sent"))
+        except OSError as error:
+            self._refuse(Overloaded(problem=f"worker {worker} takes no connections: {error.strerror}"))
+        else:
+            self.abort(f"it was passed to worker {worker}")
 
     @property
     def _is_full(self) -> bool:

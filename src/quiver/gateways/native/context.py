@@ -1,5 +1,7 @@
 """What all connections of a native gateway share."""
 
+import socket
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -29,6 +31,15 @@ class OtherPorts(msgspec.Struct):
     http: int = 0
 
 
+class WorkerPlace(NamedTuple):
+    """Which worker this is, and how connections get to others."""
+
+    worker: int = 0
+    workers: int = 1
+    pass_on: Callable[[int, socket.socket, bytes], None] | None = None
+    """Passes a client's socket to a worker, with what was read from it; OSError when that worker takes none."""
+
+
 class NativeContext(NamedTuple):
     broker: Broker
     settings: NativeSettings
@@ -37,3 +48,4 @@ class NativeContext(NamedTuple):
     budget: MemoryBudget
     """The memory that requests and responses of all connections may take together."""
     ports: OtherPorts
+    place: WorkerPlace = WorkerPlace()

@@ -4,10 +4,11 @@ import asyncio
 import errno
 import logging
 import socket
+from functools import cached_property
 
 from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
-from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts
+from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts, WorkerPlace
 from quiver.gateways.native.requests import OPERATIONS
 from quiver.gateways.native.settings import NativeSettings
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
@@ -42,13 +43,14 @@ class NativeGateway:
         budget: MemoryBudget | None = None,
         network: Network = TcpNetwork(),  # noqa: B008 - has no state
     ) -> None:
+        self.place = WorkerPlace()
+        """Set before the first connection, where there are several workers."""
         self.host, self.port = host, port
         self.counts = NativeCounts()
         self._settings, self._network = settings, network
         self.served = GatewayCounts("native", operations=OPERATIONS, publish=Produce.__name__)
         self.other_ports = OtherPorts()
-        budget = budget or MemoryBudget(DEFAULT_BYTES)
-        self._context = NativeContext(broker, settings, self.counts, self.served, budget, self.other_ports)
+        self._broker, self._budget = broker, budget or MemoryBudget(DEFAULT_BYTES)
         self._listeners: list[socket.socket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None
@@ -61,8 +63,17 @@ class NativeGateway:
         for listener in self._listeners:
             self._accept_from(listener)
 
-    def serve_socket(self, sock: socket.socket) -> None:
-        """Serves a connected stream socket, which is the gateway's from here on."""
+    @cached_property
+    def _context(self) -> NativeContext:
+        return NativeContext(
+            self._broker, self._settings, self.counts, self.served, self._budget, self.other_ports, self.place
+        )
+
+    def serve_socket(self, sock: socket.socket, read_before: bytes = b"") -> None:
+        """Serves a connected stream socket, which is the gateway's from here on.
+
+        `read_before` is what another worker has read from it already.
+        """
         sock.setblocking(False)
         if sock.family in (socket.AF_INET, socket.AF_INET6):
             _tune(sock)
@@ -73,7 +84,7 @@ class NativeGateway:
         if len(self._connections) >= self._settings.connections:
             self._turn_away(sock, Overloaded(problem=f"{len(self._connections)} connections"))
             return
-        connection = Connection(sock, _peer(sock), self._context, on_closed=self._on_closed)
+        connection = Connection(sock, _peer(sock), self._context, on_closed=self._on_closed, read_before=read_before)
         self._connections.add(connection)
         self.counts.connections_open = self.served.connections = len(self._connections)
         if self._watch is None:

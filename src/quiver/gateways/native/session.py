@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from quiver.gateways.native.context import NativeContext
-from quiver.gateways.native.handshake import welcome
+from quiver.gateways.native.handshake import check_worker, welcome
 from quiver.gateways.native.outbox import Outbox
 from quiver.gateways.native.requests import RESPONSES
 from quiver.gateways.native.requests.messages import fetch_slices
@@ -48,7 +48,7 @@ class Session:
         self._broker, self._settings, self._counts = context.broker, context.settings, context.counts
         self._operations, self._publish = context.served.operations, context.served.publish
         self._now = context.broker.clock.monotonic
-        self._ports = context.ports
+        self._ports, self._place = context.ports, context.place
         self._peer, self._outbox, self._holding = peer, outbox, holding
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
@@ -70,6 +70,7 @@ class Session:
         """Begins a request; its frame, if any, is in the partition's queue on return.
 
         Errors become responses, except before the handshake: then they are raised and the client is disconnected.
+        OtherWorkerWanted is raised before anything was sent.
         """
         self._counts.requests += 1
         try:
@@ -131,7 +132,9 @@ class Session:
     def _greet(self, correlation: int, request: Request) -> None:
         if not isinstance(request, Hello):
             raise ProtocolError(problem=f"a connection begins with Hello, not with {type(request).__name__}")
-        self._response(correlation, welcome(request, self._broker.node_id, self._broker.limits, self._ports.http))
+        check_worker(request, self._place)
+        broker = self._broker
+        self._response(correlation, welcome(request, broker.node_id, broker.limits, self._ports.http, self._place))
         self.greeted = True
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
@@ -151,7 +154,7 @@ class Session:
         if appended.done():
             self._on_produced(wanted, len(frame), began, appended)
         else:
-            appended.add_done_callback(partial(self._on_produced, wanted, len(frame), began))
+            appended.add_done_callback(partial(self._on_produced_later, wanted, len(frame), began))
 
     def _on_produced(self, wanted: int | None, size: int, began: float, appended: "asyncio.Future[Appended]") -> None:
         self.in_flight -= 1
@@ -165,6 +168,14 @@ class Session:
         elif wanted is not None:
             self._response(wanted, Produced(*appended.result()))
         self._on_done()
+
+    def _on_produced_later(
+        self, wanted: int | None, size: int, began: float, appended: "asyncio.Future[Appended]"
+    ) -> None:
+        """In a turn of its own: the last response that a client waits for leaves before readers are served."""
+        self._on_produced(wanted, size, began, appended)
+        if not self.in_flight:
+            self._outbox.flush()
 
     def _fail_produce(self, wanted: int | None, error: BaseException) -> None:
         self._publish.failed(_code_of(error))
@@ -225,6 +236,8 @@ class Session:
             self.fail(correlation, error)
             return _code_of(error)
         self._response(correlation, response, slices)
+        if self.in_flight == 1:  # this one
+            self._outbox.flush()
         return ""
 
     def _hand_over(self, correlation: int, leases: list[Lease]) -> None:

@@ -20,6 +20,7 @@ from quiver.log.compaction.source import BadFrame, Source
 from quiver.log.compaction.transactions import AbortedData, Markers
 from quiver.model.errors import InvalidFrame
 from quiver.model.limits import MIB, Limits
+from quiver.records.arrow_arrays import to_mask
 from quiver.records.body import check_readable, open_body
 from quiver.records.columns import KEY, VALUE, layout_for
 from quiver.records.header import FrameHeader, StampedFrame
@@ -167,10 +168,10 @@ class _Surveyor:
         values = batch.column(layout_for(header.columns).place(VALUE))
         if not values.null_count:
             return
-        rows = np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(to_mask(values.is_null()))
         keys = batch.column(layout_for(header.columns).place(KEY))
         if keys.null_count:
-            rows = rows[keys.is_valid().to_numpy(zero_copy_only=False)[rows]]
+            rows = rows[to_mask(keys.is_valid())[rows]]
         offsets = header.base_offset + offset_deltas(header, batch)[rows].astype(np.int64)
         self._tombstones.append((offsets, rows + row))
 
@@ -178,7 +179,7 @@ class _Surveyor:
         """Keeps keys until there are enough to be hashed at once."""
         rows = np.arange(row, row + len(keys))
         if keys.null_count:
-            rows = rows[keys.is_valid().to_numpy(zero_copy_only=False)]
+            rows = rows[to_mask(keys.is_valid())]
             keys = keys.drop_null()
         if not len(keys):
             return

@@ -36,7 +36,7 @@ class GroupNumbers:
 
     async def collect(self, collection: Collection) -> None:
         """Nothing while groups cannot be read."""
-        if self._groups.problem is not None or self._streams.problem is not None:
+        if self._streams.problem is not None:
             return
         groups = list(self._groups.groups().values())
         names: dict[int, str] = {group.id: group.name for group in groups}
@@ -75,7 +75,7 @@ class GroupNumbers:
             await collection.pace.turn()
             if group_id in names:
                 labels = collection.topics.of(topic_id), collection.groups.of(group_id)
-                collection.count(("group", topic_id, group_id), _deliveries(labels, of_pair))
+                collection.count(("group", topic_id, group_id), list(_deliveries(labels, of_pair)))
 
 
 def _deliveries(labels: tuple[str, str], parts: list[Counters]) -> Iterator[tuple[Series, float, Labels]]:

@@ -1,7 +1,5 @@
 """Numbers of topics: what went in and out, and what they hold."""
 
-from collections.abc import Iterator
-
 from quiver.delays.service import Delays
 from quiver.messages.fetch import Fetch
 from quiver.messages.publish import Publish
@@ -26,7 +24,8 @@ from quiver.metrics.series import (
     WRITE_QUEUE,
 )
 from quiver.partition.partition import Partition
-from quiver.telemetry.exposition import Labels, Series
+from quiver.partition.traffic import Traffic
+from quiver.telemetry.exposition import Collected, Labels, Series
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
@@ -42,28 +41,39 @@ class TopicNumbers:
         self._fetch = fetch
 
     async def collect(self, collection: Collection) -> None:
-        values = collection.values
+        values, pace = collection.values, collection.pace
         names: dict[int, str] = {topic.id: topic.name for topic in self._catalogue.topics()}
         collection.topics.update(names)
         online = offline = waiting = 0
+        published = [values.of(series) for series in _PUBLISHED]
+        sizes = values.of(LOG_BYTES)
         for topic_id, partitions in self._partitions.by_topic():
             if topic_id not in names:  # not shown yet
                 continue
-            await collection.pace.turn()
-            label = collection.topics.of(topic_id)
-            collection.count(("topic", topic_id), _traffic(label, partitions))
-            for partition in partitions if label else ():  # a shared histogram would fall with a deleted topic
-                traffic = partition.traffic
-                if traffic.received_messages:
-                    values.observe(DELIVERY_WAIT, traffic.delivery_seconds, label)
-                    values.observe(ACK_WAIT, traffic.ack_seconds, label)
-            values.add(LOG_BYTES, sum([partition.log.size_bytes for partition in partitions]), label)
+            if pace.is_used_up:
+                await pace.turn()
+            labels = (collection.topics.of(topic_id),)
+            counts, rare = _traffic(labels, partitions)
+            if labels[0]:
+                for by_labels, count in zip(published, counts, strict=True):
+                    by_labels[labels] = count
+                if rare:
+                    collection.count(("topic", topic_id), rare)
+                    _observe_waits(values, labels, partitions)
+            else:  # a shared histogram would fall with a deleted topic
+                shared = [(series, count, labels) for series, count in zip(_PUBLISHED, counts, strict=True)]
+                collection.count(("topic", topic_id), [*shared, *rare])
+            size_bytes = 0
+            for partition in partitions:
+                log = partition.log
+                size_bytes += log.size_bytes
+                waiting += partition.waiting_bytes
+                offline += log.failure is not None
+            online += len(partitions)
+            sizes[labels] = sizes.get(labels, 0) + size_bytes
             if delayed := self._delays.pending_count(topic_id):
-                values.add(DELAYED, delayed, label)
-            failed = sum([partition.log.failure is not None for partition in partitions])
-            online, offline = online + len(partitions) - failed, offline + failed
-            waiting += sum([partition.waiting_bytes for partition in partitions])
-        values.set(PARTITIONS, online, "online")
+                values.add(DELAYED, delayed, *labels)
+        values.set(PARTITIONS, online - offline, "online")
         values.set(PARTITIONS, offline, "offline")
         values.set(WRITE_QUEUE, waiting)
         values.observe(FETCH_WAIT, self._fetch.wait_seconds)
@@ -72,40 +82,59 @@ class TopicNumbers:
         values.observe(LATENESS, self._delays.lateness_seconds())
 
 
-def _traffic(label: str, partitions: list[Partition]) -> Iterator[tuple[Series, float, Labels]]:
-    messages = size = frames = duplicates = fetched = received = browsed = sent = copied = 0
-    retained_out = compacted = 0
-    refused: dict[str, int] = {}
+def _observe_waits(values: Collected, labels: Labels, partitions: list[Partition]) -> None:
+    for partition in partitions:
+        traffic = partition.traffic
+        if traffic.received_messages:
+            values.observe(DELIVERY_WAIT, traffic.delivery_seconds, *labels)
+            values.observe(ACK_WAIT, traffic.ack_seconds, *labels)
+
+
+_PUBLISHED = (PUBLISHED_MESSAGES, PUBLISHED_BYTES, PUBLISHED_FRAMES)
+_Counts = tuple[int, int, int]
+
+
+def _traffic(labels: Labels, partitions: list[Partition]) -> tuple[_Counts, list[tuple[Series, float, Labels]]]:
+    """What every topic shows, and what is shown where it is not 0."""
+    messages = size = frames = 0
+    rare: list[tuple[Series, float, Labels]] = []
     for partition in partitions:
         traffic = partition.traffic
         messages += traffic.published_messages
         size += traffic.published_bytes
         frames += traffic.published_frames
-        duplicates += traffic.duplicates
-        retained_out += traffic.retained_out_bytes
-        compacted += traffic.compacted_messages
-        for code, count in traffic.refused.items():
-            refused[code] = refused.get(code, 0) + count
-        fetched += traffic.fetched_messages
-        received += traffic.received_messages
-        browsed += traffic.browsed_messages
-        sent += traffic.fetched_bytes - traffic.fetched_copied_bytes
-        copied += traffic.received_bytes + traffic.browsed_bytes + traffic.fetched_copied_bytes
-    yield PUBLISHED_MESSAGES, messages, (label,)
-    yield PUBLISHED_BYTES, size, (label,)
-    yield PUBLISHED_FRAMES, frames, (label,)
-    if not (fetched or received or browsed or duplicates or retained_out or compacted or refused):
-        return
-    for series, count, labels in (
-        (DUPLICATES, duplicates, (label,)),
-        (RETENTION_REMOVED, retained_out, (label,)),
-        (COMPACTION_REMOVED, compacted, (label,)),
-        *((REFUSED, count, (label, code)) for code, count in refused.items()),
-        (READ_MESSAGES, fetched, (label, "fetch")),
-        (READ_MESSAGES, received, (label, "receive")),
-        (READ_MESSAGES, browsed, (label, "browse")),
-        (READ_BYTES, sent, (label, "sendfile")),
-        (READ_BYTES, copied, (label, "copy")),
-    ):
-        if count:
-            yield series, count, labels
+        if (
+            traffic.fetched_messages
+            or traffic.received_messages
+            or traffic.browsed_messages
+            or traffic.duplicates
+            or traffic.retained_out_bytes
+            or traffic.compacted_messages
+            or traffic.refused
+        ):
+            rare += _rare(labels[0], traffic)
+    return (messages, size, frames), rare
+
+
+def _rare(label: str, traffic: Traffic) -> list[tuple[Series, float, Labels]]:
+    copied = traffic.received_bytes + traffic.browsed_bytes + traffic.fetched_copied_bytes
+    found: list[tuple[Series, float, Labels]] = [
+        (REFUSED, count, (label, code)) for code, count in traffic.refused.items()
+    ]
+    if traffic.duplicates:
+        found.append((DUPLICATES, traffic.duplicates, (label,)))
+    if traffic.retained_out_bytes:
+        found.append((RETENTION_REMOVED, traffic.retained_out_bytes, (label,)))
+    if traffic.compacted_messages:
+        found.append((COMPACTION_REMOVED, traffic.compacted_messages, (label,)))
+    if traffic.fetched_messages:
+        found.append((READ_MESSAGES, traffic.fetched_messages, (label, "fetch")))
+    if traffic.received_messages:
+        found.append((READ_MESSAGES, traffic.received_messages, (label, "receive")))
+    if traffic.browsed_messages:
+        found.append((READ_MESSAGES, traffic.browsed_messages, (label, "browse")))
+    if traffic.fetched_bytes > traffic.fetched_copied_bytes:
+        found.append((READ_BYTES, traffic.fetched_bytes - traffic.fetched_copied_bytes, (label, "sendfile")))
+    if copied:
+        found.append((READ_BYTES, copied, (label, "copy")))
+    return found

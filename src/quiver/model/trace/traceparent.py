@@ -6,7 +6,7 @@ from typing import NamedTuple
 TRACEPARENT = "traceparent"
 _FORM = re.compile(rb"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _SAMPLED = 1
-_LONGEST = 512
+LONGEST_TRACEPARENT = 512
 
 
 class TraceParent(NamedTuple):
@@ -23,7 +23,7 @@ class TraceParent(NamedTuple):
 
 def parse_traceparent(text: bytes | None) -> TraceParent | None:
     """None for what is not one: such a header is stored as any other, and means nothing."""
-    if not text or len(text) > _LONGEST:
+    if not text or len(text) > LONGEST_TRACEPARENT:
         return None
     found = _FORM.fullmatch(text)
     if found is None:

@@ -15,6 +15,7 @@ from quiver.model.errors import CorruptData, InvalidFrame
 from quiver.model.limits import KIB, MIB
 from quiver.partition.partition import Partition
 from quiver.queues.state.port import Run, StoredRun
+from quiver.records.arrow_arrays import to_numbers
 from quiver.records.build import seal
 from quiver.records.columns import EXPIRES_AT, HEADERS, ID, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Arrays, layout_for
 from quiver.records.expiry import may_be_past, past_rows
@@ -116,7 +117,7 @@ class StoredFrame:
         arrays: Arrays = {column.bit: rows.column(layout.place(column)) for column in columns}
         low, high = header.min_timestamp_ms, header.max_timestamp_ms
         if TIMESTAMP.bit in arrays:
-            times = arrays[TIMESTAMP.bit].to_numpy()
+            times = to_numbers(arrays[TIMESTAMP.bit])
             low, high = int(times.min()), int(times.max())
         frame = seal(arrays, low, high, priority=header.priority, schema_id=header.schema_id)
         stamped = stamp(
@@ -140,7 +141,7 @@ class StoredFrame:
 
     def _offset_deltas(self) -> npt.NDArray[np.int32]:
         if self._deltas is None:
-            self._deltas = self.opened().column(OFFSET_DELTA).to_numpy()  # type: ignore[union-attr]
+            self._deltas = to_numbers(self.opened().column(OFFSET_DELTA))
         return self._deltas
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from quiver.groups.table import Group
+from quiver.groups.events import Group
 from quiver.messages.position_offset import position_offset
 from quiver.model.position import EARLIEST, Position
 from quiver.queues.partition.partition_queue import PartitionQueue

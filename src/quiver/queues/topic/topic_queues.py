@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from quiver.groups.table import Group
+from quiver.groups.events import Group
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from quiver.model.errors import InvalidRequest
 from quiver.model.numbers import shown
 from quiver.model.times import parse_time_ms
+from quiver.records.arrow_arrays import repeated_text
 from quiver.search.language import operators
 from quiver.search.language.functions import FUNCTIONS, MATCHES, MATCHES_USAGE, METHODS
 from quiver.search.language.row import NAMES, JsonValue, Row
@@ -122,8 +123,12 @@ class Compiler:
                 raise self._source.error(
                     side, "comparisons with null are false; write `is null`, `is not null` or exists(x)"
                 )
-        compare = operators.COMPARISONS[type(op).__name__]
         first, second = self._side(left, right), self._side(right, left)
+        if isinstance(right, ast.Constant):
+            is_so = operators.compared_with(type(op).__name__, second(()))
+            if is_so is not None:
+                return lambda row: is_so(first(row))
+        compare = operators.COMPARISONS[type(op).__name__]
         return lambda row: compare(first(row), second(row))
 
     def _null_check(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Evaluate:
@@ -192,7 +197,7 @@ class Compiler:
         if any(int(number) > _MAX_REPEAT for number in _repeats(pattern)):
             raise self._source.error(node, f"a pattern repeats something at most {_MAX_REPEAT} times")
         try:
-            pc.match_substring_regex(pa.array([""]), pattern)
+            pc.match_substring_regex(repeated_text("", 1), pattern)
         except (pa.ArrowException, UnicodeEncodeError, ValueError) as error:
             said = str(error).removeprefix("Invalid regular expression: ")
             raise self._source.error(node, f"the pattern is not one of RE2: {shown(said)}") from None

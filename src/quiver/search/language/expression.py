@@ -9,8 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from quiver.model.limits import MIB
+from quiver.records.arrow_arrays import number_array
+from quiver.records.build import list_array
 from quiver.search.language.compiler import Compiler
-from quiver.search.language.fields import value_reader
+from quiver.search.language.fields import ReadColumn, value_reader
 from quiver.search.language.prefilter import clauses, possible
 from quiver.search.language.row import JsonValue, to_text
 from quiver.search.language.syntax import Source
@@ -46,7 +48,7 @@ class Expression:
         self._names = compiler.names
         self._patterns = compiler.patterns
         self._clauses = clauses(source.tree)
-        self._read_value = value_reader(source.tree)
+        self._read_values = value_reader(source.tree)
 
     def select(self, columns: Columns) -> Iterator[list[int]]:
         """The rows that fit, in order, chunk by chunk: after each the caller may stop."""
@@ -75,30 +77,36 @@ class Expression:
             return np.empty(0, np.int64)
         if mask is None:
             return np.arange(start, start + count)
-        return np.flatnonzero(mask.fill_null(False).to_numpy(zero_copy_only=False)) + start
+        return np.flatnonzero(mask) + start
 
     def _parts(self, columns: Columns, places: "np.ndarray[Any, Any]") -> list[Iterable[JsonValue]]:
         """The parts of a row as columns of their own, in their order. One that is not read is None for ever."""
-        taken, names = pa.array(places), self._names
+        names, is_whole = self._names, places[-1] - places[0] + 1 == len(places)
+        taken = None if is_whole else number_array(places)
 
-        def part(name: str, column: pa.Array | None, read: Callable[[Any], JsonValue]) -> Iterable[JsonValue]:
+        def part(name: str, column: pa.Array | None, read: ReadColumn) -> Iterable[JsonValue]:
             if name not in names or column is None:
                 return repeat(None)
-            return [read(data) for data in column.take(taken).to_pylist()]
+            rows = column.slice(places[0], len(places)) if taken is None else column.take(taken)
+            return read(rows.to_pylist())
 
         times = columns.timestamps
         offsets = columns.offsets
         parts: list[Iterable[JsonValue]] = [
-            part("value", columns.value, self._read_value),
-            part("text", columns.value, to_text),
-            part("key", columns.key, to_text),
-            part("headers", columns.headers, _texts) if columns.headers is not None else repeat({}),
-            repeat(times) if isinstance(times, int) else part("timestamp", times, int),
+            part("value", columns.value, self._read_values),
+            part("text", columns.value, _each(to_text)),
+            part("key", columns.key, _each(to_text)),
+            part("headers", columns.headers, _each(_texts)) if columns.headers is not None else repeat({}),
+            repeat(times) if isinstance(times, int) else part("timestamp", times, _each(int)),
             [offsets[place] for place in places.tolist()] if "offset" in names else repeat(None),
             repeat(columns.partition),
             [columns.priority] * len(places),
         ]
         return parts
+
+
+def _each(read: Callable[[Any], JsonValue]) -> ReadColumn:
+    return lambda rows: [read(row) for row in rows]
 
 
 def _texts(headers: Iterable[tuple[str, bytes]] | None) -> dict[str, str | None]:
@@ -107,9 +115,6 @@ def _texts(headers: Iterable[tuple[str, bytes]] | None) -> dict[str, str | None]
 
 def _matched(texts: list[Any], pattern: str) -> list[bool]:
     """By text, whether a pattern finds something in it; false for what is not text."""
-    cut = [text[:_MATCHED_CHARACTERS] if type(text) is str else None for text in texts]
-    try:
-        array = pa.array(cut, pa.string())
-    except UnicodeEncodeError:  # JSON may have lone surrogates
-        array = pa.array([None if text is None else text.encode(errors="replace").decode() for text in cut])
+    cut = [text[:_MATCHED_CHARACTERS].encode(errors="replace") if type(text) is str else None for text in texts]
+    array = list_array(cut, pa.binary()).view(pa.string())
     return [found is True for found in pc.match_substring_regex(array, pattern).to_pylist()]

@@ -8,11 +8,18 @@ import msgspec
 
 from quiver.search.language.row import MAX_JSON_BYTES, JsonValue, read_value
 
+ReadColumn = Callable[[list[Any]], list[JsonValue]]
+"""From the rows of a column to what an expression reads of them."""
 
-def value_reader(tree: ast.expr) -> Callable[[bytes | None], JsonValue]:
-    """Reads what an expression needs of a value: all of it, or only some fields in a fraction of the time."""
+
+def value_reader(tree: ast.expr) -> ReadColumn:
+    """Reads what an expression needs of values: all of them, or only some fields in a fraction of the time."""
     fields = _fields(tree)
-    return read_value if fields is None else _field_reader(fields)
+    return read_values if fields is None else _field_reader(fields)
+
+
+def read_values(rows: list[bytes | None]) -> list[JsonValue]:
+    return [read_value(row) for row in rows]
 
 
 def _fields(tree: ast.expr) -> set[str] | None:
@@ -32,7 +39,7 @@ def _read_fields(tree: ast.expr) -> Iterator[str]:
                 yield name
 
 
-def _field_reader(fields: Collection[str]) -> Callable[[bytes | None], JsonValue]:
+def _field_reader(fields: Collection[str]) -> ReadColumn:
     """What is not an object has no fields: it reads as None, and so does every field of it."""
     kind: Any = TypedDict("kind", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
     decode = msgspec.json.Decoder(kind).decode
@@ -45,4 +52,13 @@ def _field_reader(fields: Collection[str]) -> Callable[[bytes | None], JsonValue
         except (ValueError, RecursionError):
             return None
 
-    return read
+    def read_all(rows: list[bytes | None]) -> list[JsonValue]:
+        """Most topics have only objects, which are decoded without a call of Python for each."""
+        try:
+            if max(map(len, rows), default=0) <= MAX_JSON_BYTES:  # type: ignore[arg-type]
+                return list(map(decode, rows))  # type: ignore[arg-type]
+        except (TypeError, ValueError, RecursionError):  # a tombstone, or not an object
+            pass
+        return [read(row) for row in rows]
+
+    return read_all

@@ -6,13 +6,25 @@ hold. JSON may write any character as an escape, so a value with a backslash alw
 
 import ast
 import re
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from quiver.records.arrow_arrays import to_mask
+from quiver.search.language.number_pattern import number_pattern
+
 _MOST_PARTS = 8
+_SAMPLE_ROWS, _MOST_KEPT = 64, 0.5
+"""If a regular expression keeps more than this share of some rows, the others are not tested."""
+_BACKSLASH = rb"\\"
 _PLAIN_PATTERN = re.compile(r"\^?([A-Za-z0-9 _:/@#,=-]+)\$?")
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .:/@-]+")
+_BETWEEN = "[ \t\r\n]*:[ \t\r\n]*"
+_MIRRORED = {"Gt": "Lt", "GtE": "LtE", "Lt": "Gt", "LtE": "GtE"}
+_EDGE = re.compile(r"\\[ABzZQC]|\(\?[a-z]*m")
 _METHODS = frozenset({"contains", "startswith", "endswith", "matches"})
 
 
@@ -22,11 +34,14 @@ class Part(NamedTuple):
     data: bytes
     may_be_escaped: bool
     """The column is JSON, in which the part may be written otherwise."""
+    after: str = ""
+    """A regular expression for what comes after it."""
 
 
 Clause = tuple[Part, ...]
 Columns = dict[str, pa.Array | None]
 """`value` and `key`, as binary arrays."""
+Mask = npt.NDArray[np.bool_]
 
 
 def clauses(node: ast.expr) -> list[Clause]:
@@ -48,6 +63,9 @@ def clauses(node: ast.expr) -> list[Clause]:
 
 
 def _of_comparison(left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[Clause]:
+    numbers = _of_numbers(left, op, right)
+    if numbers:
+        return numbers
     match op, left, right:
         case ast.Eq(), path, ast.Constant(value=str(text)):
             return _clause(path, [text])
@@ -57,6 +75,31 @@ def _of_comparison(left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[Claus
             texts = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
             return _clause(path, texts) if len(texts) == len(items) else []
     return []
+
+
+def _of_numbers(left: ast.expr, op: ast.cmpop, right: ast.expr) -> list[Clause]:
+    """A field of the value compared with a number: its name and such a number must be there."""
+    name, path, constant = type(op).__name__, left, _number(right)
+    if constant is None:
+        name, path, constant = _MIRRORED.get(name, name), right, _number(left)
+    match path:
+        case ast.Attribute(attr=field) | ast.Subscript(slice=ast.Constant(value=str(field))):
+            pass
+        case _:
+            return []
+    if constant is None or _column(path) != "value" or not _PLAIN_NAME.fullmatch(field):
+        return []
+    pattern = number_pattern(name, constant)
+    return [] if pattern is None else [(Part("value", f'"{field}"'.encode(), True, _BETWEEN + pattern),)]
+
+
+def _number(node: ast.expr) -> float | None:
+    match node:
+        case ast.Constant(value=int() | float() as value) if type(value) is not bool:
+            return value
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            return -value
+    return None
 
 
 def _of_call(node: ast.Call) -> list[Clause]:
@@ -69,10 +112,22 @@ def _of_call(node: ast.Call) -> list[Clause]:
             pass
         case _:
             return []
-    if name == "matches":
-        plain = _PLAIN_PATTERN.fullmatch(text)
-        return [] if plain is None else _clause(path, [plain[1]])
-    return _clause(path, [text])
+    if name != "matches":
+        return _clause(path, [text])
+    plain = _PLAIN_PATTERN.fullmatch(text)
+    return _of_pattern(path, text) if plain is None else _clause(path, [plain[1]])
+
+
+def _of_pattern(path: ast.expr, pattern: str) -> list[Clause]:
+    """A text in the value is between quotes, as it is unless something in it is escaped: what a pattern without
+    anchors finds in it, it finds in the value."""
+    loose = pattern.removeprefix("^")
+    if loose.endswith("$") and not loose.endswith("\\$"):
+        loose = loose[:-1]
+    is_anchored = "$" in loose or "^" in loose.replace("[^", "[") or _EDGE.search(loose)
+    if _column(path) != "value" or is_anchored:
+        return []
+    return [(Part("value", b"", True, f"(?:{loose})"),)]
 
 
 def _clause(path: ast.expr, texts: list[str]) -> list[Clause]:
@@ -103,33 +158,43 @@ def _best(found: list[Clause]) -> Clause:
     return max(found, key=lambda clause: min(len(part.data) for part in clause), default=())
 
 
-def possible(found: list[Clause], columns: Columns) -> Any:
-    """A mask of the rows that may fit, None if all may, or False if none does."""
+def possible(found: list[Clause], columns: Columns) -> Mask | Literal[False] | None:
+    """The rows that may fit, None if all may, or False if none does."""
     contents = {name: b"" if column is None else _content(column) for name, column in columns.items()}
-    mask = None
+    mask: Mask | None = None
     for clause in found:
         ruled = _ruled(clause, columns, contents)
         if ruled is False:
             return False
-        mask = ruled if mask is None else pc.and_(mask, ruled)
+        if ruled is not None:
+            mask = ruled if mask is None else mask & ruled
     return mask
 
 
-def _ruled(clause: Clause, columns: Columns, contents: dict[str, bytes]) -> Any:
-    """A mask of the rows that have a part of a clause; False if no row has."""
-    masks: list[pa.Array] = []
+def _ruled(clause: Clause, columns: Columns, contents: dict[str, bytes]) -> Mask | Literal[False] | None:
+    """The rows that have a part of a clause; False if no row has, None if it is not worth looking."""
+    masks: list[Mask] = []
     for part in clause:
         column, content = columns[part.column], contents[part.column]
+        if column is None:
+            continue
         if part.may_be_escaped and b"\\" in content:
-            masks.append(pc.match_substring(column, "\\"))
+            masks.append(_with(column, _BACKSLASH))
         if part.data in content:
-            masks.append(pc.match_substring(column, part.data))
-    if not masks:
-        return False
-    mask = masks[0]
-    for other in masks[1:]:
-        mask = pc.or_(mask, other)
-    return mask
+            pattern = re.escape(part.data) + part.after.encode()
+            if part.after:
+                column = column.view(pa.string())
+                if _with(column.slice(0, _SAMPLE_ROWS), pattern).mean() > _MOST_KEPT:
+                    return None
+            masks.append(_with(column, pattern))
+    return np.logical_or.reduce(masks) if masks else False
+
+
+def _with(column: pa.Array, pattern: bytes) -> Mask:
+    """The rows in which RE2 finds something: for plain bytes too, ten times as fast as Arrow's own search."""
+    found = pc.match_substring_regex(column, pattern)
+    mask = to_mask(found)
+    return mask & to_mask(found.is_valid()) if found.null_count else mask
 
 
 def _content(column: pa.Array) -> bytes:

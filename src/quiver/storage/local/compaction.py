@@ -14,8 +14,8 @@ from quiver.log.files.write_error import storage_error
 from quiver.log.segment.segment import Segment
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, Overloaded, PartitionOffline, QuiverError
-from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.resources import LocalResources
+from quiver.storage.log_turn import LogTurn
 from quiver.storage.port import Compacted, Compaction, Dirt
 
 _ATTEMPTS = 5

@@ -10,12 +10,12 @@ from quiver.log.segment_log import SegmentLog
 from quiver.model.limits import KIB
 from quiver.records.header import StampedFrame
 from quiver.storage.local.compaction import LocalCompaction
-from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.reader import LocalReader
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers, MemoryTier
 from quiver.storage.local.wal.appends import OnEnd, WalAppends
 from quiver.storage.local.write_behind import WriteBehind
+from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.snapshots import MemorySnapshots
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 
@@ -78,6 +78,10 @@ class LocalLog:
     @property
     def failure(self) -> str | None:
         return self._disk.files.failure
+
+    @property
+    def outage(self) -> None:
+        return None
 
     @property
     def damage(self) -> list[Damage]:

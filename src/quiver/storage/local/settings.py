@@ -21,6 +21,11 @@ class LocalSettings(NamedTuple):
     min_free_bytes: int = MIN_FREE_BYTES
     sync_threads: int = 8
     wal_file_bytes: int = 64 * MIB
+    worker: int = 0
+    workers: int = 1
+    """How many processes use the directory, each with logs of its own."""
+    lock_fd: int = -1
+    """The lock of the directory, if another process has taken it for this one and has prepared the directory."""
 
 
 class LocalSystem(NamedTuple):

@@ -1,20 +1,18 @@
-"""The local engine: logs in segment files under one directory, for one process at a time."""
+"""The local engine: logs in segment files under one directory, for one process or the workers of one supervisor."""
 
 import asyncio
 import contextlib
-import logging
-import os
 from pathlib import Path
 
 from quiver.log.files.directories import Directories
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.files.sync_times import SyncTimes
 from quiver.log.files.write_error import storage_error
-from quiver.log.recovery.epoch_file import EPOCHS
 from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
-from quiver.model.errors import Closed, DataDirectoryInUse, PartitionOffline
+from quiver.model.errors import Closed, PartitionOffline
 from quiver.model.names import StartEpoch
+from quiver.storage.local.data_directory import DataDirectory
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.log import LocalLog, segment_limits
 from quiver.storage.local.resources import LocalResources
@@ -25,36 +23,35 @@ from quiver.storage.local.settings import (
     LocalSystem,
     default_max_open_files,
 )
-from quiver.storage.local.start_epoch_file import StartEpochFile
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.log import WriteAheadLog
-from quiver.storage.local.wal.redo import redo
 from quiver.storage.local.write_behind import Flusher
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
 from quiver.system.pace import bounded_gather, paced
 
 _SHOWN = 3
-_logger = logging.getLogger(__name__)
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _REMOVED_IN_ONE_CALL = 16
 
 
 class LocalStorage:
-    """Call `open` first: it takes the lock. `close` closes every log and gives the lock back."""
+    """Call `open` first: it takes the lock, unless the settings have it. `close` closes every log and the lock."""
 
     def __init__(
         self, root: Path, settings: LocalSettings = DEFAULT_SETTINGS, system: LocalSystem = DEFAULT_SYSTEM
     ) -> None:
         files, new_threads = system.files, system.new_threads
         self._root = Path(root)
-        self._logs_path = self._root / "logs"
+        self._settings = settings
+        self._directory = DataDirectory(self._root, files, system.clock)
+        self._logs_path = self._directory.logs_path
         self._files = files
         self._directories = Directories(self._root, files)
         self._clock = system.clock
         self._open_files = OpenFiles(files, settings.max_open_files or default_max_open_files())
-        space = FreeSpace(self._root, files, settings.min_free_bytes)
+        space = FreeSpace(self._root, files, settings.min_free_bytes, settings.workers)
         background = new_threads(BACKGROUND_THREADS, "flush")
         wal_writes = new_threads(1, "wal")
         self.resources = LocalResources(
@@ -65,12 +62,13 @@ class LocalStorage:
             flusher=Flusher(background, space),
             wal_writes=wal_writes,
             wal=WriteAheadLog(
-                WalFiles(self._root / "wal", files, self._open_files.sync_times), wal_writes, settings.wal_file_bytes
+                WalFiles(self._directory.wal_path(settings.worker), files, self._open_files.sync_times),
+                wal_writes,
+                settings.wal_file_bytes,
             ),
             compactor=system.new_compactor(files, background),
             randomness=system.randomness,
         )
-        self._start_epochs = StartEpochFile(self._root / "epoch", files)
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
@@ -105,37 +103,19 @@ class LocalStorage:
 
     async def open(self) -> None:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""
-        if self._lock_fd >= 0:
-            return
-        await self.resources.writes.run(self._take_lock)
-        await self.resources.writes.run(self._redo)
-        self.resources.flusher.start()
+        if self._lock_fd < 0:
+            await self.resources.writes.run(self._take_directory)
+            self.resources.flusher.start()
 
-    def _take_lock(self) -> None:
-        is_new = not self._files.names(self._root)
-        self._files.make_directory(self._logs_path)
-        if is_new:
-            # Without its name in the directory above, a power cut takes everything; logs sync what is below it.
-            with contextlib.suppress(PermissionError):
-                self._files.sync_directory(self._root.parent)
-        path = self._root / "lock"
-        try:
-            self._lock_fd = self._files.lock(path)
-        except BlockingIOError:
-            holder = self._files.read_file(path).decode(errors="replace").strip()
-            raise DataDirectoryInUse(path=self._root, pid=holder or "unknown") from None
-        self._files.truncate(self._lock_fd, 0)
-        self._files.write_all(self._lock_fd, [f"{os.getpid()}\n".encode()], 0)
+    def _take_directory(self) -> None:
+        held = self._settings.lock_fd
+        self._lock_fd = held if held >= 0 else self._directory.lock()
         self.resources.space.look()
-
-    def _redo(self) -> None:
-        try:
-            count = redo(WalFiles(self._root / "wal", self._files), self._logs_path, self._files)
-        except OSError as error:
-            raise storage_error("the write-ahead log", error) from error
+        if held >= 0:
+            self._directory.redo(self._settings.worker)
+        else:
+            self._directory.redo_all()
         self._is_redone = True
-        if count:
-            _logger.info("%d logs got back what was synced in the write-ahead log only", count)
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
         if self._lock_fd < 0:
@@ -200,43 +180,13 @@ class LocalStorage:
         self._files.sync_directory(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
-        found = await self.resources.reads.run(self._find_logs)
+        found = await self.resources.reads.run(self._directory.find_logs)
         return sorted(log_id for log_id in found if log_id.startswith(prefix))
-
-    def _find_logs(self) -> list[str]:
-        found, waiting = [], [(self._logs_path, "")]
-        while waiting:
-            path, log_id = waiting.pop()
-            names = self._files.names(path)
-            if log_id and self._is_log(names):
-                found.append(log_id)
-            else:
-                waiting += [(path / name, f"{log_id}/{name}" if log_id else name) for name in names]
-        return found
-
-    @staticmethod
-    def _is_log(names: list[str]) -> bool:
-        """Any of its first files may be all that a power cut has left of a log."""
-        return any(name == "reserved" or name.startswith(EPOCHS) or name.endswith(".log") for name in names)
 
     async def next_start_epoch(self) -> StartEpoch:
         async with self._epoch_turn:
-            return await self.resources.writes.run(self._next_start_epoch)
-
-    def _next_start_epoch(self) -> StartEpoch:
-        try:
-            return StartEpoch(self._start_epochs.next(self._highest_epoch))
-        except OSError as error:
-            raise storage_error("the epoch file", error) from error
-
-    def _highest_epoch(self) -> int:
-        """The highest epoch that a frame has, for when the file that counts them is lost."""
-        highest = 0
-        for log_id in self._find_logs():
-            log = self._open_segment_log(log_id, LogOptions())
-            highest = max(highest, log.view.tail.last_epoch)
-            log.files.forget()
-        return highest
+            is_alone = self._settings.lock_fd < 0
+            return await self.resources.writes.run(self._directory.next_start_epoch, is_alone=is_alone)
 
     async def close(self) -> None:
         await self.resources.flusher.stop()

@@ -63,6 +63,10 @@ class MemoryLog:
     def failure(self) -> str | None:
         return None
 
+    @property
+    def outage(self) -> None:
+        return None
+
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         self.append_at_once(frames)
 
@@ -157,8 +161,11 @@ class _ThreadOnDemand:
     async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._open().run(call, *args, **kwargs)
 
-    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
-        self._open().begin(call, on_end, may_hold_up_loop=may_hold_up_loop)
+    def begin(self, call: Callable[[], object], on_end: OnEnd) -> None:
+        self._open().begin(call, on_end)
+
+    def run_at_once(self, call: Callable[[], object]) -> bool:
+        return self._open().run_at_once(call)
 
     def _open(self) -> ThreadPool:
         if self._pool is None:

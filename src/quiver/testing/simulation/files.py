@@ -203,7 +203,7 @@ class SimulatedFiles(Files):
         if sync:
             self.sync_directory(path.parent)
 
-    def lock(self, path: Path) -> int:
+    def lock(self, path: Path, *, wait: bool = False) -> int:
         """The process before is gone, or the simulation has a fault: nobody else holds it."""
         return self.open(path, create=True)
 

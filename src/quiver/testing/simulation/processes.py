@@ -16,6 +16,8 @@ from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 CLIENT_TIMEOUT = 10
+TRACED = 0.1
+"""The share of messages that begin a trace, in all workloads."""
 
 
 class ClientProcess:
@@ -47,7 +49,9 @@ class ClientProcess:
         environment = AsyncEnvironment(
             clock=self._processes.clock, randomness=SeededRandomness(self.chance), network=self._network
         )
-        return AsyncClient(parse_bootstrap(self.node), timeout=CLIENT_TIMEOUT, environment=environment)
+        return AsyncClient(
+            parse_bootstrap(self.node), timeout=CLIENT_TIMEOUT, tracing=TRACED, environment=environment
+        )
 
 
 Program = Callable[[ClientProcess], Awaitable[None]]

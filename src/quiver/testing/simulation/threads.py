@@ -38,11 +38,14 @@ class SimulatedThreads:
         finally:
             await asyncio.sleep(self._disk.delay_seconds())
 
-    def begin(self, call: Callable[[], object], on_end: OnEnd, *, may_hold_up_loop: bool = False) -> None:
+    def begin(self, call: Callable[[], object], on_end: OnEnd) -> None:
         task = asyncio.get_running_loop().create_task(self.run(call))
         task.add_done_callback(
             lambda done: on_end(asyncio.CancelledError() if done.cancelled() else done.exception())
         )
+
+    def run_at_once(self, call: Callable[[], object]) -> bool:
+        return False
 
     def close(self) -> None:
         self._is_closed = True

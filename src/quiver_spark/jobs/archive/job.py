@@ -15,7 +15,7 @@ from quiver.system.randomness import SystemRandomness
 from quiver_spark.jobs.archive.plan import COMMIT_BYTES, Round, remaining, rounds
 from quiver_spark.jobs.archive.value_columns import check_schema_choice, columns_of_values
 from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, started
-from quiver_spark.jobs.file_tasks import cores, on_workers
+from quiver_spark.jobs.file_tasks import on_workers
 from quiver_spark.jobs.progress import Bar, Summary, progress_bar
 from quiver_spark.lake.files import LakeFile
 from quiver_spark.lake.json_columns import JsonColumns
@@ -26,6 +26,7 @@ from quiver_spark.lake.slice_files import SliceFiles
 from quiver_spark.lake.storage.place import LakePlace, lake_place
 from quiver_spark.lake.storage.store import open_store
 from quiver_spark.lake.table import Lake
+from quiver_spark.runtime.cluster import cores
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.catalogue import chosen_extents, open_catalogue
 from quiver_spark.source.frames import read_slice

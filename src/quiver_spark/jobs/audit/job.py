@@ -19,10 +19,10 @@ from quiver_spark.jobs.audit.lake.lake_audit import LakeAudit
 from quiver_spark.jobs.audit.log.log_audit import AuditedRange, LogPlan, join_logs, plan_logs
 from quiver_spark.jobs.audit.log.range_checks import RangeReport
 from quiver_spark.jobs.audit.topics import AuditedTopic, audited_topics
-from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.lake.opening import open_lake
 from quiver_spark.lake.table import Lake
+from quiver_spark.runtime.cluster import cores
 from quiver_spark.runtime.small_results import on_workers
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.catalogue import open_catalogue

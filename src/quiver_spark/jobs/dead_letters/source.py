@@ -14,8 +14,8 @@ from quiver.structures.name_pattern import check_pattern, matching
 from quiver_spark.broker_client import broker_client
 from quiver_spark.jobs.dead_letters.columns import DEAD_LETTER_COLUMNS, dead_letter_batch, message_columns
 from quiver_spark.jobs.dead_letters.transforms import dead_letter_schema, without_removed
-from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.ranges import Range
+from quiver_spark.runtime.cluster import cores
 from quiver_spark.source.catalogue import open_catalogue, plan
 from quiver_spark.source.frames import read_slice
 from quiver_spark.source.options import ReadOptions

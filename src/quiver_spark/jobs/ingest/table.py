@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import check_name
 from quiver_spark.jobs.arguments import SessionOrFactory, commit_options, started
-from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.ingest.done import DoneTopic, commit_key, with_records
 from quiver_spark.jobs.ingest.transforms import row_messages
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.sql.job import write_once
 from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.options.option_map import DEFAULT_BOOTSTRAP
+from quiver_spark.runtime.cluster import cores
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
 

@@ -16,11 +16,11 @@ from quiver.model.names import TopicPartition
 from quiver.reader.data_directory import DELIVERY_JOURNAL, DataDirectory
 from quiver.reader.delivery_history import Acknowledged, DeliveryHistory
 from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, started
-from quiver_spark.jobs.file_tasks import cores
 from quiver_spark.jobs.latency.figures import HistogramRow, Report, report
 from quiver_spark.jobs.latency.files import write_report
 from quiver_spark.jobs.latency.samples import INTERVALS, ROW_COLUMNS, Samples, StoredTimes, Window
 from quiver_spark.jobs.progress import Summary, progress_bar
+from quiver_spark.runtime.cluster import cores
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
 from quiver_spark.source.catalogue import bounded, chosen_topics, open_catalogue

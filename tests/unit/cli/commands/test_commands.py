@@ -33,6 +33,7 @@ COMMANDS = [
     "pipeline",
     "top",
     "doctor",
+    "storage",
     "config",
 ]
 

@@ -8,7 +8,7 @@ import pytest
 
 import quiver_spark
 from quiver.model.errors import InvalidRequest
-from quiver_spark.runtime.session import java_home
+from quiver_spark.runtime.session import find_java
 
 
 @pytest.mark.parametrize(
@@ -24,10 +24,10 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InvalidRequest, match=r"there is none on the PATH: install Java 17 .*openjdk-17"):
-        java_home()
+        find_java()
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InvalidRequest, match="there is none in JAVA_HOME"):
-        java_home()
+        find_java()
 
 
 def test_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_java_that_is_too_old(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     java.chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(InvalidRequest, match=r"does not run on .*11\.0\.2"):
-        java_home()
+        find_java()
 
 
 def test_what_the_package_has_to_offer() -> None:

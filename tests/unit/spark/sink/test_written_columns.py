@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 
 from quiver.model.errors import InvalidRequest
-from quiver_spark.sink.columns import RowGroup, check_written, row_groups
+from quiver_spark.sink.columns import check_written
 from quiver_spark.sink.options import write_options
+from quiver_spark.sink.row_groups import RowGroup, row_groups
 
 
 def _batch(**columns: list[object]) -> pa.RecordBatch:
@@ -15,7 +16,7 @@ def _batch(**columns: list[object]) -> pa.RecordBatch:
 
 
 def _brief(group: RowGroup) -> tuple[int, int | None, list[object]]:
-    return group.priority, group.partition, group.rows.column("value").to_pylist()
+    return group.place.priority, group.place.partition, group.rows.column("value").to_pylist()
 
 
 def test_small_batches_are_put_together_and_empty_ones_left_out() -> None:
@@ -41,7 +42,7 @@ def test_a_large_batch_is_not_held_back() -> None:
 def test_columns_that_are_not_asked_for_stay_behind() -> None:
     (group,) = row_groups([_batch(value=[b"a"], key=[b"k"], partition=[3])], ["value", "key"])
     assert group.rows.schema.names == ["value", "key"]
-    assert group.partition is None
+    assert group.place.partition is None
 
 
 def test_rows_are_split_by_priority_and_partition_in_their_order() -> None:
@@ -63,13 +64,24 @@ def test_rows_are_split_by_priority_and_partition_in_their_order() -> None:
 def test_rows_are_split_by_topic() -> None:
     batch = _batch(value=[b"a", b"b", b"c", b"d"], topic=["x", "y", "x", "x"], partition=[1, None, None, 1])
     found = list(row_groups([batch], ["value", "topic", "partition"]))
-    assert sorted(((group.topic, *_brief(group)) for group in found), key=str) == [
+    assert sorted(((group.place.topic, *_brief(group)) for group in found), key=str) == [
         ("x", 2, 1, [b"a", b"d"]),
         ("x", 2, None, [b"c"]),
         ("y", 2, None, [b"b"]),
     ]
     (one,) = row_groups([_batch(value=[b"a", b"b"], topic=["x", "x"])], ["value", "topic"])
-    assert (one.topic, *_brief(one)) == ("x", 2, None, [b"a", b"b"])
+    assert (one.place.topic, *_brief(one)) == ("x", 2, None, [b"a", b"b"])
+
+
+def test_rows_of_several_topics_are_gathered_until_there_is_enough_for_each() -> None:
+    batches = [_batch(value=[bytes(1024)] * 3, topic=["x", "y", "x"]) for _ in range(6_000)]
+    found = list(row_groups(batches, ["value", "topic"]))
+    assert len(found) <= 6, "4 MiB of each"
+    rows = {topic: sum(each.rows.num_rows for each in found if each.place.topic == topic) for topic in "xy"}
+    assert rows == {"x": 12_000, "y": 6_000}
+    many = [_batch(value=[bytes(20 * 1024)] * 8, topic=[str(n) for n in range(8)]) for _ in range(300)]
+    sizes = [group.rows.nbytes for group in row_groups(many, ["value", "topic"])]
+    assert len(sizes) == 16, "what was gathered goes after 32 MiB"
 
 
 def test_one_priority_for_all_needs_no_sorting() -> None:

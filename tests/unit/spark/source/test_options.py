@@ -102,7 +102,7 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
         ({"topic": "a", "timeout": "soon"}, "is not a duration"),
         ({"topic": "a", "bootstrap": "a:b:c"}, "is not of the form host:port"),
         ({"topic": "a", "internal": "delivery"}, "name its data directory"),
-        ({"topic": "a", "internal": "internal/metadata", "path": "/x"}, "leave 'topic' out"),
+        ({"topic": "a", "internal": "internal/coordination", "path": "/x"}, "leave 'topic' out"),
         ({"topic": "a", "path": "/x", "bootstrap": "localhost"}, "choose one"),
     ],
 )

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -114,13 +114,22 @@ async def test_a_log_that_cannot_be_synced_keeps_its_records(tmp_path: Path) -> 
     assert 1_000_000 in positions(tmp_path)
 
 
+class OnLoop(InlineThreads):
+    """A disk that is always quick."""
+
+    def run_at_once(self, call: Callable[[], object]) -> bool:
+        call()
+        return True
+
+
+@pytest.mark.parametrize("threads", [InlineThreads, OnLoop])
 @pytest.mark.parametrize("kind", ["error", "no_space", "short_write"])
 @pytest.mark.parametrize("operation", [1, 2, 3, 4, 5, 6])
 async def test_a_failure_is_reported_and_nothing_is_written_after_a_hole(
-    tmp_path: Path, kind: str, operation: int
+    tmp_path: Path, threads: type[InlineThreads], kind: str, operation: int
 ) -> None:
     files = FailingFiles(kind=kind)  # type: ignore[arg-type]
-    wal = WriteAheadLog(WalFiles(tmp_path / "wal", files), InlineThreads(), 64 * KIB)
+    wal = WriteAheadLog(WalFiles(tmp_path / "wal", files), threads(), 64 * KIB)
     files.fail_at = operation
     log = Dirty(works=False)
     results = [await on_disk(wal, wal.add(log, b"a", 0, number, [b"frame"])) for number in range(5)]

@@ -20,6 +20,7 @@ from quiver.client.produce.batches.send_outcome import SendOutcome
 from quiver.client.produce.batches.unsettled import Unsettled
 from quiver.client.produce.bulk import bulk_rows
 from quiver.client.produce.chunk import SMALL_KEY_BYTES, SMALL_VALUE_BYTES, BulkRows
+from quiver.client.produce.frame_sampler import with_parent
 from quiver.client.produce.open_chunks import OpenChunks
 from quiver.client.produce.options import ProducerConfig, SendOptions
 from quiver.client.produce.outgoing import check_options, deliver_at_ms, outgoing, route_of
@@ -47,7 +48,8 @@ class Producer:
         self.topic = topic
         self._broker = broker
         self._config = config
-        self._tracing = broker.tracing
+        self._context = broker.tracing if broker.tracing is not None and broker.tracing.has_context else None
+        """Puts messages into the trace that their sender is in."""
         self._unsettled = Unsettled()
         self._chunks = OpenChunks(topic, config, self._unsettled, broker.clock)
         self._own = self._chunks.own
@@ -81,8 +83,8 @@ class Producer:
         then raises BufferFull. Options: headers, timestamp, partition, priority, ttl, delay, deliver_at, id.
         """
         # The lines below run a million times per second: see Chunk for why they need no lock.
-        if self._tracing is not None:
-            options = self._tracing.added_to(options)
+        if self._context is not None:
+            options = self._context.added_to(options)
         if not options and type(value) is bytes and len(value) <= SMALL_VALUE_BYTES:
             chunk = self._own.chunk
             values, keys = chunk.values, chunk.keys
@@ -111,8 +113,8 @@ class Producer:
     ) -> BulkSendFuture:
         """Takes many messages at once, much faster than one by one; the options apply to all of them."""
         check_options(options)
-        if self._tracing is not None:
-            options = self._tracing.added_to(options)
+        if self._context is not None:
+            options = self._context.added_to(options)
         route, outcome = route_of(options), SendOutcome(self.topic)
         now_ms = self._broker.clock.now_ms()
         try:
@@ -132,10 +134,13 @@ class Producer:
         now_ms = self._broker.clock.now_ms()
         due_ms = deliver_at_ms(options, now_ms)
         batches = data.to_batches() if isinstance(data, pa.Table) else [data]
+        parent = None if self._context is None else self._context.current()
         try:
             for batch in batches:
                 if batch.num_rows:
                     rows = Rows.from_arrow(batch, now_ms)
+                    if parent is not None:
+                        rows = with_parent(rows, parent)
                     self._send_rows(rows if due_ms is None else rows.delayed_until(due_ms), route, outcome)
         finally:
             self._complete(outcome)
@@ -207,8 +212,8 @@ class Producer:
     ) -> Published:
         """Sends one message at once, and waits for its outcome: for `seconds`, whatever has to be found out first,
         or else for `verdict_seconds` after it was sent. RequestTimeout."""
-        if self._tracing is not None:
-            options = self._tracing.added_to(options)
+        if self._context is not None:
+            options = self._context.added_to(options)
         clock = self._broker.clock
         deadline = None if seconds is None else clock.monotonic() + seconds
         batch = None if options else self._send_single(value, key)

@@ -83,6 +83,7 @@ class Sender:
         )
         router = Router(topic.name, int(broker.randomness.jitter() * 1_000_000))
         self._router = BatchRouter(router, self._in_flight, unsettled, config)
+        self._sampler = None if broker.tracing is None else broker.tracing.new_sampler()  # of whoever pumps
         self._identity = NO_IDENTITY
         self._paused_until = 0.0
         self._backoff = broker.new_backoff()
@@ -154,6 +155,7 @@ class Sender:
             and self.closed_by is None
             and not (chunks.is_closed or chunks.has_open or chunks.ready)
             and not self._in_flight.is_unanswered_since(now - _SLOW_SECONDS)
+            and (self._sampler is None or self._sampler.pass_one())
         )
 
     def _pump(self, deadline: float, is_waited_for: bool) -> None:
@@ -241,9 +243,8 @@ class Sender:
                     self._task = Task(self._run, f"quiver-producer-{self._topic.name}")
 
     def _run(self) -> None:
-        signal = self._signal
+        signal, was_busy, count = self._signal, True, 0
         assert signal is not None
-        was_busy, count = True, 0
         while self.closed_by is None:
             signal.clear()
             try:
@@ -321,12 +322,11 @@ class Sender:
     def _send_batches(
         self, batches: list[InFlightBatch], topic: TopicInfo, connection: Connection, *, is_waited_for: bool
     ) -> None:
-        config = self._config
-        is_answered = config.acks != ACKS_NONE
-        outbound: list[Outbound] = []
+        config, outbound, is_answered = self._config, list[Outbound](), self._config.acks != ACKS_NONE
+        traced = None if self._sampler is None else self._sampler.within(topic.max_message_bytes)
         for queue, batch in batches:
             try:
-                frame = batch.build(queue.identity, config, self._buffers)
+                frame = batch.build(queue.identity, config, self._buffers, traced)
             except QuiverError as error:
                 self._refused(queue, batch, error, was_sent=False)
                 continue

@@ -1,6 +1,6 @@
 """Batches: messages of one partition that are sent as one frame."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
@@ -94,13 +94,23 @@ class Batch:
         """Of a batch of one message: the one that it is in now, which is another one after it was routed again."""
         return self if self.placement is None else self.placement.locate(0)[0]
 
-    def build(self, identity: tuple[int, int], config: ProducerConfig, buffers: ReusedBuffers | None = None) -> Frame:
-        """The frame with this identity and the batch's sequence; built once, and renumbered if necessary."""
+    def build(
+        self,
+        identity: tuple[int, int],
+        config: ProducerConfig,
+        buffers: ReusedBuffers | None = None,
+        traced: Callable[[Rows], Rows] | None = None,
+    ) -> Frame:
+        """The frame with this identity and the batch's sequence; built once, and renumbered if necessary.
+
+        `traced` adds headers to the messages that begin a trace.
+        """
         producer_id, epoch = identity
         sequence = self.sequence if producer_id >= 0 else -1
         if self.frame is None:
             assert self.rows is not None
-            self.frame = self.rows.seal(
+            rows = self.rows if traced is None else traced(self.rows)
+            self.frame = rows.seal(
                 buffers,
                 priority=self.route.priority,
                 compression=config.compression,

@@ -22,6 +22,7 @@ from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
 from quiver.gateways.http.routes.node.process import process_routes
+from quiver.gateways.http.routes.node.support_bundle import support_bundle_routes
 from quiver.gateways.http.routes.queues.depth import queue_routes
 from quiver.gateways.http.routes.queues.leases import lease_routes
 from quiver.gateways.http.routes.queues.receive import receive_routes
@@ -72,7 +73,8 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness, *more: Ro
         console_routes(),
         *more,
     )
-    return DocumentRoutes(routes, node.version).routes
+    whole = _merged(routes, support_bundle_routes(routes, broker.clock))
+    return DocumentRoutes(whole, node.version).routes
 
 
 def own_routes(node: NodeInfo, *interfaces: "Callable[[Broker], Routes]") -> "Callable[[Broker, Readiness], Routes]":

@@ -10,10 +10,10 @@ from quiver.log.segment_appender import AppendPlan, Run
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, PartitionOffline
 from quiver.records.header import StampedFrame
-from quiver.storage.local.log_turn import LogTurn
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.tiers import LogTiers
 from quiver.storage.local.wal.log import SMALL_BYTES, WalBatch
+from quiver.storage.log_turn import LogTurn
 from quiver.system.files import Buffer
 
 OnEnd = Callable[[Exception | None], None]

@@ -13,6 +13,8 @@ GROWTH_BYTES = 256 * KIB
 """A file grows by this much at a time: to overwrite bytes that are allocated syncs in about half the time."""
 _NAME = re.compile(r"(\d{20})\.wal")
 _SPARE = "spare"
+_LEVELS = 2
+"""Directories above that may be new: that of all write-ahead logs, and the data directory."""
 
 
 class WalFiles:
@@ -52,8 +54,8 @@ class WalFiles:
             self._files.rename(self._directory / _SPARE, path)
         self._fd = self._files.open(path, create=True)
         self._position, self._allocated = 0, self._files.size(self._fd)
-        self._files.sync_directory(self._directory)
-        self._files.sync_directory(self._directory.parent)
+        for path in (self._directory, *list(self._directory.parents)[:_LEVELS]):
+            self._files.sync_directory(path)
         self._number = number
 
     def retire(self, number: int) -> None:
@@ -77,7 +79,7 @@ class WalFiles:
     def remove_all(self) -> None:
         """Durably: numbers are given out again."""
         self.close()
-        names = self._files.names(self._directory)
+        names = [name for name in self._files.names(self._directory) if name == _SPARE or _NAME.fullmatch(name)]
         for name in names:
             self._files.remove(self._directory / name)
         if names:

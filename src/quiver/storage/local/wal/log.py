@@ -178,14 +178,18 @@ class WriteAheadLog:
             self._begin_write(batch)
 
     def _begin_write(self, batch: WalBatch) -> None:
+        write = partial(self._files.write, batch.number, batch.records)
         try:
-            self._threads.begin(
-                partial(self._files.write, batch.number, batch.records),
-                partial(self._end_write, batch),
-                may_hold_up_loop=len(batch.waiting) <= _FEW and batch.number in self._logs,
-            )
-        except RuntimeError as error:  # the threads are closed
+            is_written = False
+            if len(batch.waiting) <= _FEW and batch.number in self._logs:
+                is_written = self._threads.run_at_once(write)
+            if not is_written:
+                self._threads.begin(write, partial(self._end_write, batch))
+        except Exception as error:  # whatever it is, nobody may wait for ever
             self._end_write(batch, error)
+        else:
+            if is_written:
+                self._end_write(batch, None)
 
     def _end_write(self, batch: WalBatch, error: BaseException | None) -> None:
         if error is None:
@@ -193,7 +197,10 @@ class WriteAheadLog:
             batch.end(is_on_disk=True)
         else:
             self._fail(batch, error)
-        self._write_next()
+        if self._batches:
+            asyncio.get_running_loop().call_soon(self._write_next)  # others have their turn between two batches
+        else:
+            self._write_next()
 
     def _full_files(self, number: int) -> list[int]:
         """Those below the one that is written next, without those that stay."""

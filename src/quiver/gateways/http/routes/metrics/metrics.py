@@ -7,7 +7,6 @@ from quiver.gateways.http.media import weighted
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.metrics.collector import text_of
 from quiver.telemetry.exposition import OPEN_METRICS, PROMETHEUS
 
 if TYPE_CHECKING:
@@ -23,8 +22,8 @@ class MetricsRoutes:
         open_metrics = wants_open_metrics(request.headers.get(b"accept"))
         async with self._scraping:
             collected = await self._broker.metrics.collect()
-        pieces = [piece async for piece in text_of(collected, open_metrics=open_metrics)]
-        return Response("".join(pieces).encode(), content_type=OPEN_METRICS if open_metrics else PROMETHEUS)
+        text = await self._broker.metrics.text_of(collected, open_metrics=open_metrics)
+        return Response(text, content_type=OPEN_METRICS if open_metrics else PROMETHEUS)
 
 
 def wants_open_metrics(accept: bytes | None) -> bool:

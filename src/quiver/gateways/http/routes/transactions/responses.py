@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.model.times import format_time
-from quiver.model.transaction import ProducerKey, TransactionInfo
+from quiver.model.transaction import ProducerInfo, ProducerKey, TransactionInfo
 
 
 class ProducerResponse(msgspec.Struct, kw_only=True):
@@ -75,6 +75,25 @@ class TransactionListResponse(msgspec.Struct):
     count: int
 
 
+class TransactionalProducerResponse(msgspec.Struct, kw_only=True):
+    producer_id: int
+    transactional_id: str | None
+    epoch: Annotated[int, Meta(description="The current one: a request with a lower one is fenced.")]
+    used_at: str
+    timeout_ms: int
+    is_open: Annotated[bool, Meta(description="It has a transaction now.")]
+    last_transaction_id: Annotated[str | None, Meta(description="Of the transaction that was decided last.")]
+    last_outcome: Literal["committed", "aborted"] | None
+    last_decided_at: str | None
+
+
+class TransactionalProducerListResponse(msgspec.Struct):
+    """Those that were used last come first."""
+
+    producers: list[TransactionalProducerResponse]
+    count: int
+
+
 class TransactionStatsResponse(msgspec.Struct, kw_only=True):
     active_transactions: int
     committed_total: int
@@ -93,4 +112,19 @@ def transaction_response(info: TransactionInfo) -> TransactionResponse:
         timeout_ms=info.timeout_ms,
         partitions=[TransactionPartition(topic, partition) for topic, partition in info.partitions],
         groups=info.groups,
+    )
+
+
+def producer_response(info: ProducerInfo) -> TransactionalProducerResponse:
+    has_ended = info.last_epoch is not None
+    return TransactionalProducerResponse(
+        producer_id=info.producer_id,
+        transactional_id=info.transactional_id,
+        epoch=info.epoch,
+        used_at=format_time(info.used_at_ms),
+        timeout_ms=info.timeout_ms,
+        is_open=info.is_open,
+        last_transaction_id=f"{info.producer_id}:{info.last_epoch}" if has_ended else None,
+        last_outcome=("committed" if info.last_committed else "aborted") if has_ended else None,
+        last_decided_at=format_time(info.last_decided_at_ms) if has_ended else None,
     )

@@ -19,8 +19,10 @@ from quiver.gateways.http.routes.transactions.responses import (
     EndedResponse,
     ProducerResponse,
     PublishedResponse,
+    TransactionalProducerListResponse,
     TransactionListResponse,
     TransactionStatsResponse,
+    producer_response,
     transaction_response,
 )
 from quiver.model.errors import (
@@ -119,6 +121,11 @@ class CommitTransactionRequest(AbortRequest, kw_only=True):
     ] = []
 
 
+class ProducersQuery(msgspec.Struct, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    skip: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
+
+
 class TransactionRoutes:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
@@ -198,6 +205,11 @@ class TransactionRoutes:
         query = request.query(ListQuery)
         found, total = await self._broker.transactions.list(skip=query.skip, limit=query.limit or 1_000)
         return Response(TransactionListResponse([transaction_response(info) for info in found], total))
+
+    async def producers(self, request: Request) -> Response:
+        query = request.query(ProducersQuery)
+        found, total = await self._broker.transactions.producers(skip=query.skip, limit=query.limit)
+        return Response(TransactionalProducerListResponse([producer_response(info) for info in found], total))
 
     async def stats(self, request: Request) -> Response:
         stats = await self._broker.transactions.stats()
@@ -316,6 +328,12 @@ def _end_routes(routes: TransactionRoutes) -> Routes:
 
 def _producer_routes(routes: TransactionRoutes) -> Routes:
     return {
+        "/producers": _get(
+            routes.producers,
+            "List transactional producers with how their last transaction ended",
+            TransactionalProducerListResponse,
+            ProducersQuery,
+        ),
         "/producers/init": _post(
             routes.init,
             "Get a producer for transactions",

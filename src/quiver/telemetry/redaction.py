@@ -4,8 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from quiver.app.config import MASKED
-
+MASKED = "********"
 LEFT_OUT = "(left out)"
 
 _CONTENT = re.compile(

@@ -1,6 +1,6 @@
 """What a support bundle leaves out."""
 
-from quiver.cli.doctor.redaction import LEFT_OUT, scrubbed, without_error_texts, without_secrets
+from quiver.telemetry.redaction import LEFT_OUT, scrubbed, without_error_texts, without_secrets
 
 _TRACE = """Traceback (most recent call last):
   File "/app/quiver/x.py", line 3, in handle

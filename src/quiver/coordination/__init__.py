@@ -1,0 +1,1 @@
+"""Metadata that several processes share: watched keys, compare-and-swap, leases."""

@@ -1,0 +1,1 @@
+"""Headers of traces: written as a column, and found among other headers."""

@@ -1,0 +1,119 @@
+"""What the workers of one data directory share: its lock, what a start redoes, the numbers of starts. Blocking."""
+
+import contextlib
+import logging
+import os
+from pathlib import Path
+
+from quiver.log.files.directories import Directories
+from quiver.log.files.open_files import OpenFiles
+from quiver.log.files.write_error import storage_error
+from quiver.log.recovery.epoch_file import EPOCHS
+from quiver.log.recovery.opening import open_segment_log
+from quiver.model.errors import DataDirectoryInUse
+from quiver.model.names import StartEpoch
+from quiver.storage.local.log import segment_limits
+from quiver.storage.local.start_epoch_file import StartEpochFile
+from quiver.storage.local.wal.files import WalFiles
+from quiver.storage.local.wal.redo import redo
+from quiver.storage.port import LogOptions
+from quiver.system.clock import Clock
+from quiver.system.files import Files
+
+_FILES_AT_ONCE = 64
+_logger = logging.getLogger(__name__)
+
+
+class DataDirectory:
+    """Whoever has the lock calls `redo_all` before any worker opens a log; a worker that is started again, `redo`."""
+
+    def __init__(self, root: Path, files: Files, clock: Clock) -> None:
+        self._root, self._files, self._clock = root, files, clock
+        self.logs_path = root / "logs"
+        self._wal_path = root / "wal"
+        self._start_epochs = StartEpochFile(root / "epoch", files)
+
+    def wal_path(self, worker: int) -> Path:
+        """Where a worker has its write-ahead log."""
+        return self._wal_path / str(worker)
+
+    def lock(self) -> int:
+        """Takes the directory for this process and those that inherit the descriptor.
+
+        DataDirectoryInUse names the process that has it.
+        """
+        is_new = not self._files.names(self._root)
+        self._files.make_directory(self.logs_path)
+        if is_new:
+            # Without its name in the directory above, a power cut takes everything; logs sync what is below it.
+            with contextlib.suppress(PermissionError):
+                self._files.sync_directory(self._root.parent)
+        path = self._root / "lock"
+        try:
+            fd = self._files.lock(path)
+        except BlockingIOError:
+            holder = self._files.read_file(path).decode(errors="replace").strip()
+            raise DataDirectoryInUse(path=self._root, pid=holder or "unknown") from None
+        self._files.truncate(fd, 0)
+        self._files.write_all(fd, [f"{os.getpid()}\n".encode()], 0)
+        return fd
+
+    def redo_all(self) -> None:
+        """Redoes every write-ahead log, however many workers wrote them."""
+        self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())])
+
+    def ensure_start_epoch(self) -> None:
+        """So that workers can count on, which must not open each other's logs."""
+        try:
+            self._start_epochs.ensure(self._highest_epoch)
+        except OSError as error:
+            raise storage_error("the epoch file", error) from error
+
+    def redo(self, worker: int) -> None:
+        """Redoes what one worker wrote, whose logs nobody has open."""
+        self._redo([self.wal_path(worker)])
+
+    def next_start_epoch(self, *, is_alone: bool) -> StartEpoch:
+        """A number that no start of any worker has had. Alone, it looks into the logs if the file is lost."""
+        try:
+            return StartEpoch(self._start_epochs.next(self._highest_epoch if is_alone else None))
+        except OSError as error:
+            raise storage_error("the epoch file", error) from error
+
+    def find_logs(self) -> list[str]:
+        found, waiting = [], [(self.logs_path, "")]
+        while waiting:
+            path, log_id = waiting.pop()
+            names = self._files.names(path)
+            if log_id and _is_log(names):
+                found.append(log_id)
+            else:
+                waiting += [(path / name, f"{log_id}/{name}" if log_id else name) for name in names]
+        return found
+
+    def _workers_before(self) -> list[str]:
+        return [name for name in self._files.names(self._wal_path) if name.isdecimal()]
+
+    def _redo(self, paths: list[Path]) -> None:
+        try:
+            count = sum([redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths])
+        except OSError as error:
+            raise storage_error("the write-ahead log", error) from error
+        if count:
+            _logger.info("%d logs got back what was synced in the write-ahead log only", count)
+
+    def _highest_epoch(self) -> int:
+        """The highest epoch that a frame has, for when the file that counts them is lost."""
+        open_files, directories = OpenFiles(self._files, _FILES_AT_ONCE), Directories(self._root, self._files)
+        highest = 0
+        for log_id in self.find_logs():
+            path, limits = self.logs_path / log_id, segment_limits(LogOptions())
+            log = open_segment_log(log_id, path, open_files, limits, directories=directories, clock=self._clock)
+            highest = max(highest, log.view.tail.last_epoch)
+            log.files.forget()
+        return highest
+
+
+def _is_log(names: list[str]) -> bool:
+    """Any of its first files may be all that a power cut has left of a log."""
+    return any(name == "reserved" or name.startswith(EPOCHS) or name.endswith(".log") for name in names)

@@ -1,0 +1,1 @@
+"""Appends to logs in the database: bundled, kept until they are on disk, and settled after an outage."""

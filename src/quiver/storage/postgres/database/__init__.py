@@ -1,0 +1,1 @@
+"""The database: its address, connections, tables and statements."""

@@ -1,0 +1,24 @@
+"""What all logs of an engine share."""
+
+from typing import NamedTuple
+
+from quiver.storage.postgres.appending.appends import AppendBundler
+from quiver.storage.postgres.appending.flushing import CommitFlusher
+from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.tail_cache import TailCache
+from quiver.storage.postgres.cleaner import Cleaner
+from quiver.storage.postgres.database.database import Database
+from quiver.system.randomness import Randomness
+from quiver.system.threads import Threads
+
+
+class PostgresResources(NamedTuple):
+    database: Database
+    recovery: AppendRecovery
+    appends: AppendBundler
+    flusher: CommitFlusher
+    cache: TailCache
+    cleaner: Cleaner
+    threads: Threads
+    """For compaction."""
+    randomness: Randomness

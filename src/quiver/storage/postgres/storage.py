@@ -1,0 +1,218 @@
+"""The engine on PostgreSQL: logs in the tables of one schema, for one broker at a time."""
+
+import asyncio
+import logging
+from typing import NamedTuple
+
+import asyncpg
+
+from quiver.log.files.sync_times import SyncTimes
+from quiver.model.errors import Closed, DataDirectoryInUse, InvalidSetting
+from quiver.model.limits import MIB
+from quiver.model.names import StartEpoch
+from quiver.storage.memory.storage import check_log_id
+from quiver.storage.port import LogOptions
+from quiver.storage.postgres.appending.appends import AppendBundler
+from quiver.storage.postgres.appending.flushing import CommitFlusher
+from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.state import PostgresLogState
+from quiver.storage.postgres.appending.tail_cache import TailCache
+from quiver.storage.postgres.cleaner import Cleaner
+from quiver.storage.postgres.database.address import PostgresAddress
+from quiver.storage.postgres.database.connections import PoolSettings
+from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.database.errors import Failure, described, is_passing
+from quiver.storage.postgres.database.migrations import check_version, migrate, schema_status
+from quiver.storage.postgres.log import PostgresLog
+from quiver.storage.postgres.resources import PostgresResources
+from quiver.system.pace import bounded_gather
+from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.system.threads import ThreadPool
+
+logger = logging.getLogger(__name__)
+
+
+class PostgresSettings(NamedTuple):
+    pool: PoolSettings = PoolSettings()
+    cache_bytes: int = 64 * MIB
+    """Of the ends of all logs together."""
+    start_seconds: float = 30.0
+    """How long a start waits for a database that cannot be reached."""
+    hold_seconds: float = 5.0
+    """How long it waits for another broker to let go: the database may not have noticed its end yet."""
+
+
+class PostgresStorage:
+    """Call `open` first. A broker holds the schema by a lock of its own connection; the fence in every write is what
+    protects the data."""
+
+    def __init__(
+        self,
+        address: PostgresAddress,
+        settings: PostgresSettings | None = None,
+        randomness: Randomness | None = None,
+    ) -> None:
+        settings, randomness = settings or PostgresSettings(), randomness or SystemRandomness()
+        database = Database(address, settings.pool)
+        recovery = AppendRecovery(database, int.from_bytes(randomness.token(8), "little") >> 1)
+        self._settings = settings
+        self._database = database
+        self.resources = PostgresResources(
+            database=database,
+            recovery=recovery,
+            appends=AppendBundler(database, recovery),
+            flusher=CommitFlusher(database),
+            cache=TailCache(settings.cache_bytes),
+            cleaner=Cleaner(database),
+            threads=ThreadPool(1, "compact"),
+            randomness=randomness,
+        )
+        self.resources.flusher.restore = self._restore
+        database.on_back = self._on_back
+        self._logs: dict[str, PostgresLog] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._holder: asyncpg.Connection | None = None
+        self._is_open = False
+
+    @property
+    def sync_times(self) -> SyncTimes:
+        return self.resources.appends.commit_times
+
+    @property
+    def problem(self) -> str | None:
+        if self._database.problem is not None:
+            return f"the database cannot be used: {self._database.problem}"
+        failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
+        return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        return {log.log_id: "; ".join(log.snapshot_problems) for log in self._logs.values() if log.snapshot_problems}
+
+    async def open(self) -> None:
+        """Takes the schema, and creates or updates its tables where they are empty.
+
+        Raises InvalidSetting when the database cannot be used, UnsupportedVersion, DataDirectoryInUse.
+        """
+        deadline = asyncio.get_running_loop().time() + self._settings.start_seconds
+        while self._holder is None:
+            try:
+                self._holder = await self._connect_holder()
+            except Failure as error:
+                is_late = asyncio.get_running_loop().time() >= deadline
+                if is_late or not is_passing(error):
+                    problem = f"cannot use {self._database.address.shown}: {described(error)}"
+                    raise InvalidSetting(setting="storage", problem=problem) from error
+                logger.warning("waiting for the database: %s", described(error))
+                await asyncio.sleep(0.5)
+        await self._hold(self._holder, asyncio.get_running_loop().time() + self._settings.hold_seconds)
+        self._is_open = True
+
+    async def _connect_holder(self) -> asyncpg.Connection:
+        holder = await self._database.pool.connect()
+        holder.add_termination_listener(self._on_holder_lost)
+        return holder
+
+    def _on_holder_lost(self, holder: object) -> None:
+        """The first to notice that the database is gone, while nothing is sent."""
+        if self._is_open and holder is self._holder:
+            self._holder = None
+            self._database.lose("the server closed the connection")
+
+    async def _hold(self, holder: asyncpg.Connection, deadline: float) -> None:
+        schema = self._database.address.schema
+        while not await holder.fetchval("select pg_try_advisory_lock(hashtext($1), 2)", f"quiver {schema}"):
+            if asyncio.get_running_loop().time() >= deadline:
+                shown = self._database.address.shown
+                raise DataDirectoryInUse(
+                    f"{shown} is held by another broker; stop that one, or choose another ?schema="
+                )
+            await asyncio.sleep(0.2)
+        status = await schema_status(holder, schema)
+        check_version(status)
+        if status.pending:
+            if status.version:
+                raise InvalidSetting(
+                    setting="storage",
+                    problem=f"the tables have version {status.version}, this Quiver needs {status.newest}; "
+                    "make a backup, then run quiver storage migrate",
+                )
+            for migration in await migrate(holder, schema):
+                logger.info("created the tables: %s", migration.name)
+
+    async def open_log(self, log_id: str, options: LogOptions) -> PostgresLog:
+        if not self._is_open:
+            raise Closed(what="the storage")
+        check_log_id(log_id)
+        async with self._opening.setdefault(log_id, asyncio.Lock()):
+            log = self._logs.get(log_id)
+            if log is None or log.is_closed:
+                state = PostgresLogState(log_id)
+                await self.resources.recovery.open(state)
+                log = self._logs[log_id] = PostgresLog(state, options, self.resources)
+                await self._remove_rest(state)
+            log.configure(options)
+        self._opening.pop(log_id, None)
+        return log
+
+    async def _remove_rest(self, state: PostgresLogState) -> None:
+        """Frames below the start, which a process that ended has not deleted any more."""
+        row = await self._database.fetch_row("first_frame", state.id)
+        if row is not None and row[0] is not None and row[0] < state.start_offset:
+            self.resources.cleaner.remove(state.id, [(row[0], state.start_offset)])
+
+    async def delete_logs(self, directory: str) -> None:
+        prefix = f"{check_log_id(directory)}/"
+        for log_id in [log_id for log_id in self._logs if log_id.startswith(prefix)]:
+            await self._logs[log_id].discard()
+            self._logs.pop(log_id, None)
+        for log, _ in await self._database.fetch("logs_below", prefix):
+            for row in await self._database.fetch("segments", log):
+                await self._database.fetch("delete_frames", log, 0, row["base_offset"])
+            await self._database.fetch("delete_frames", log, 0, 2**63 - 1)
+            await self._database.fetch("delete_log", log)
+
+    async def list_logs(self, prefix: str = "") -> list[str]:
+        return [row[0] for row in await self._database.fetch("list_logs", prefix)]
+
+    async def next_start_epoch(self) -> StartEpoch:
+        row = await self._database.fetch_row("next_start_epoch")
+        return StartEpoch(row[0])
+
+    async def _on_back(self) -> None:
+        """The database can be reached again: settles what was under way before anything else is written."""
+        if self._holder is None:
+            self._holder = holder = await self._connect_holder()
+            schema = self._database.address.schema
+            if not await holder.fetchval("select pg_try_advisory_lock(hashtext($1), 2)", f"quiver {schema}"):
+                logger.warning("another broker has begun to use %s", self._database.address.shown)
+        await self.resources.appends.settle_unknown()
+
+    async def _restore(self, log: int) -> None:
+        for each in list(self._logs.values()):
+            if each.state.id == log and not each.is_closed:
+                await each.restore_lost()
+                return
+        self.resources.flusher.give_up(log)
+
+    async def close(self) -> None:
+        self._is_open = False
+        problems = [problem for problem in await bounded_gather(_close, list(self._logs.values())) if problem]
+        await self.resources.cleaner.close()
+        await self.resources.flusher.close()
+        await self.resources.appends.close()
+        await self._database.close()
+        self.resources.threads.close()
+        if self._holder is not None:
+            self._holder.terminate()
+            self._holder = None
+        for problem in problems:
+            raise problem
+
+
+async def _close(log: PostgresLog) -> Exception | None:
+    try:
+        await log.close()
+    except Exception as problem:
+        return problem
+    return None

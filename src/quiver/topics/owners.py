@@ -1,0 +1,31 @@
+"""The other processes that own partitions of a topic: what whoever changes topics has to wait for."""
+
+from typing import Protocol
+
+from quiver.model.topic import Topic
+
+
+class OtherOwners(Protocol):
+    async def prepare(self, topic: Topic) -> None:
+        """Returns when all of them have opened their partitions of a topic as it is going to be
+        (`TopicAdmin.prepare`)."""
+
+    async def opened(self, topic: Topic) -> None:
+        """Returns when all of them have opened their partitions of a new topic (`TopicFollower.opened`, once their
+        views are as new as this process's); raises why one of them cannot."""
+
+    async def ended(self, topic: Topic) -> None:
+        """Returns when none of them works on a deleted topic any more (`TopicRemovals.ended`)."""
+
+
+class NoOthers:
+    """This process owns everything."""
+
+    async def prepare(self, topic: Topic) -> None:
+        pass
+
+    async def opened(self, topic: Topic) -> None:
+        pass
+
+    async def ended(self, topic: Topic) -> None:
+        pass

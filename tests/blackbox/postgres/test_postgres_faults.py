@@ -1,0 +1,144 @@
+"""Brokers and databases that are killed, cut off and full: nothing acked is lost, nothing is doubled.
+
+`make chaos` (QUIVER_LONG=1) runs 50 rounds; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
+"""
+
+import os
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import quiver
+from blackbox.callers.load import Load, check_stored
+from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
+from blackbox.processes.small_disks import small_tmpfs
+from postgres_cluster import PostgresCluster, open_directory, programs, running_cluster
+
+StartBroker = Callable[..., BrokerProcess]
+LONG = bool(os.environ.get("QUIVER_LONG"))
+ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "50" if LONG else "6"))
+SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+SECONDS = 60.0
+TERMINATE = (
+    "select pg_terminate_backend(pid) from pg_stat_activity "
+    "where application_name = 'quiver' and pid <> pg_backend_pid()"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[PostgresCluster]:
+    """A PostgreSQL that syncs, for the tests of this module to kill."""
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
+    with running_cluster(durable=True) as running:
+        yield running
+
+
+def _await_acks(load: Load, count: int) -> None:
+    wait_until(lambda: len(load.acked) >= count or not load.is_alive(), SECONDS, f"{count} acks, seed {SEED}")
+    if load.error is not None:
+        raise load.error
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120 + 30 * ROUNDS)
+@pytest.mark.parametrize("durability", ["fsync", "interval"])
+def test_nothing_acked_is_lost_or_doubled(
+    start_broker: StartBroker, cluster: PostgresCluster, durability: str
+) -> None:
+    print(f"seed {SEED}, {ROUNDS} rounds")
+    chance = random.Random(f"{SEED} {durability}")
+    address = f"{cluster.address}?schema=kills_{durability}"
+    broker = start_broker("--storage", address, "--native-port", str(free_port()))
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=3, durability=durability, segment_bytes=64 * 1024)
+    load = Load(broker.address, "orders", 3)
+    load.start()
+    faults = ["database", "connections", "broker", "database restart"]
+    if durability == "fsync":
+        faults.append("both")
+    for number in range(ROUNDS):
+        _await_acks(load, len(load.acked) + chance.randint(1, 3000))
+        fault = faults[number % len(faults)]
+        if fault == "connections":
+            cluster.sql(TERMINATE)
+        if fault in ("broker", "both"):
+            broker.kill()
+        if fault in ("database", "both"):
+            cluster.kill()
+        if fault == "database restart":
+            cluster.stop()
+        if fault in ("database", "both", "database restart"):
+            cluster.start()
+        if fault in ("broker", "both"):
+            broker.start()
+    _await_acks(load, len(load.acked) + 1000)
+    load.finish()
+    with quiver.connect(broker.address) as q:
+        assert check_stored(q, "orders", load.acked) == load.sent, f"seed {SEED}"
+
+
+def test_while_the_database_is_away_requests_are_refused_and_then_all_goes_on(
+    start_broker: StartBroker, cluster: PostgresCluster
+) -> None:
+    broker = start_broker("--storage", f"{cluster.address}?schema=away")
+    publish = {"messages": [{"value": "x"}]}
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=1)
+        q.publish("orders", b"first")
+    cluster.stop()
+    try:
+        status, refused = wait_until(
+            lambda: (answer := broker.request("POST", "/topics/orders/messages", publish))[0] == 503 and answer,
+            SECONDS,
+            "a publish is refused",
+        )
+        assert (refused["code"], refused["retryable"]) == ("storage_unavailable", True)
+        status, ready = broker.request("GET", "/readyz")
+        assert status == 503
+        assert "the database cannot be used" in ready["checks"]["storage"]["message"]
+        assert broker.request("GET", "/topics/orders")[0] == 200, "what is in memory can be asked for"
+    finally:
+        cluster.start()
+    wait_until(lambda: broker.request("GET", "/readyz")[0] == 200, SECONDS, "the broker is ready again")
+    assert broker.request("POST", "/topics/orders/messages", publish)[0] == 200
+    with quiver.connect(broker.address) as q:
+        values = [message.value for message in q.read("orders", end="latest")]
+    assert values == [b"first", b"x"]
+
+
+def _status(broker: BrokerProcess, body: dict[str, object]) -> int:
+    """0 for a publish whose outcome is open: it was sent before the database said why not."""
+    try:
+        return broker.request("POST", "/topics/orders/messages", body, timeout=2)[0]
+    except TimeoutError:
+        return 0
+
+
+def test_a_full_disk_of_the_database_passes(start_broker: StartBroker, cluster: PostgresCluster) -> None:
+    with open_directory() as directory, small_tmpfs(directory / "small", 32 << 20) as disk:
+        space, filler = disk / "space", disk / "filler"
+        space.mkdir()
+        cluster.give(space)
+        broker = start_broker("--storage", f"{cluster.address}?schema=small_disk")
+        with quiver.connect(broker.address) as q:
+            q.topics.create("orders", partitions=1)
+            q.publish("orders", b"first")
+        try:
+            cluster.sql(f"create tablespace small location '{space}'")
+            for number in range(8):
+                cluster.sql(f"alter table small_disk.frame_{number} set tablespace small")
+            free = os.statvfs(disk)
+            filler.write_bytes(bytes(free.f_bavail * free.f_bsize))
+            body: dict[str, object] = {"messages": [{"value": "x" * 900_000}]}
+            wait_until(lambda: _status(broker, body) == 503, SECONDS, "a publish is refused")
+            ready = broker.request("GET", "/readyz")[1]["checks"]["storage"]["message"]
+            assert "No space left on device" in ready
+            filler.unlink()
+            wait_until(lambda: broker.request("GET", "/readyz")[0] == 200, SECONDS, "the broker is ready again")
+            assert _status(broker, body) == 200
+        finally:
+            broker.kill()
+            cluster.sql("drop schema if exists small_disk cascade")
+            cluster.sql("drop tablespace if exists small")

@@ -1,0 +1,230 @@
+"""Calls between workers over real sockets, in one loop."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from quiver.links import outgoing
+from quiver.links.incoming import MetadataView
+from quiver.links.peers import Peers
+from quiver.links.request import Handlers, PeerRequest, Reply
+from quiver.model.errors import Overloaded, ProtocolError, QuiverError, TopicNotFound, WorkerUnavailable
+
+
+class Sort(PeerRequest[list[int]], frozen=True):
+    capability, method = "tests", "sort"
+    numbers: list[int]
+
+
+class Wait(PeerRequest[str], frozen=True):
+    capability, method, only_waits = "tests", "wait", True
+
+
+class Note(PeerRequest[None], frozen=True):
+    capability, method = "tests", "note"
+    number: int
+
+
+class Fail(PeerRequest[None], frozen=True):
+    capability, method = "tests", "fail"
+    how: str
+
+
+class Unknown(PeerRequest[None], frozen=True):
+    capability, method = "tests", "unknown"
+
+
+class OtherWorker:
+    """What worker 1 does for worker 0."""
+
+    def __init__(self) -> None:
+        self.notes: list[int] = []
+        self.waiting = asyncio.Event()
+        self.released = asyncio.Event()
+        self.cancelled = asyncio.Event()
+        self.ignores_cancellation = False
+        self.handlers = Handlers()
+        for kind, handle in ((Sort, self.sort), (Wait, self.wait), (Note, self.note), (Fail, self.fail)):
+            self.handlers.add(kind, handle)
+
+    async def sort(self, request: Sort, payload: memoryview) -> Reply[list[int]]:
+        return Reply(sorted(request.numbers), (payload, bytes(payload)))
+
+    async def wait(self, request: Wait, payload: memoryview) -> Reply[str]:
+        self.waiting.set()
+        try:
+            await self.released.wait()
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            if not self.ignores_cancellation:
+                raise
+        return Reply("leased")
+
+    async def note(self, request: Note, payload: memoryview) -> Reply[None]:
+        self.notes.append(request.number)
+        await asyncio.sleep(0)
+        return Reply(None)
+
+    async def fail(self, request: Fail, payload: memoryview) -> Reply[None]:
+        if request.how == "known":
+            raise TopicNotFound(topic="orders", owner=3, path={"a": [1]})
+        if request.how == "strange":
+            error = QuiverError("of a later version", when=5)
+            error.code, error.retryable = "later", True
+            raise error
+        raise KeyError("a secret")
+
+
+class View:
+    def __init__(self, revision: int) -> None:
+        self.revision = revision
+        self.changed = asyncio.Event()
+
+    async def reached(self, revision: int) -> None:
+        while self.revision < revision:
+            self.changed.clear()
+            await self.changed.wait()
+
+
+class Pair:
+    """Worker 0 calls worker 1."""
+
+    def __init__(self, view: MetadataView | None = None, other_view: MetadataView | None = None) -> None:
+        self.other = OtherWorker()
+        self.dials = 0
+        self.refused = 0
+        self.here = Peers(0, 2, self.dial, Handlers(), view)
+        self.there = Peers(1, 2, self.dial, self.other.handlers, other_view)
+
+    async def dial(self, worker: int) -> socket.socket:
+        self.dials += 1
+        if self.refused:
+            self.refused -= 1
+            raise OSError(11, "too much waits")
+        ours, theirs = socket.socketpair()
+        self.there.accept(theirs)
+        return ours
+
+    async def break_links(self) -> None:
+        await self.there.close(0)
+        self.there = Peers(1, 2, self.dial, self.other.handlers)
+
+    async def close(self) -> None:
+        await self.here.close()
+        await self.there.close()
+
+
+@pytest.fixture
+async def pair() -> AsyncIterator[Pair]:
+    found = Pair()
+    yield found
+    await found.close()
+
+
+async def test_values_and_payloads_arrive(pair: Pair) -> None:
+    large = bytes(range(256)) * 20_000
+    reply = await pair.here.call(1, Sort([3, 1, 2]), (b"", large, memoryview(b"end")))
+    assert reply.value == [1, 2, 3]
+    assert bytes(reply.payload[0]) == (large + b"end") * 2
+    assert (await pair.here.call(1, Sort([]))).payload == ()
+    assert pair.dials == 1
+
+
+async def test_calls_are_begun_in_order(pair: Pair) -> None:
+    futures = []
+    for number in range(0, 300, 3):
+        futures.append(pair.here.begin(1, Note(number), (bytes(number * 10),)))
+        pair.here.tell(1, Note(number + 1))
+        futures.append(pair.here.begin(1, Note(number + 2)))
+    await asyncio.gather(*futures)
+    assert pair.other.notes == list(range(300))
+
+
+async def test_errors_come_back_as_they_were_raised(pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(TopicNotFound) as known:
+        await pair.here.call(1, Fail("known"))
+    assert known.value.message == TopicNotFound(topic="orders").message
+    assert known.value.details == {"topic": "orders", "owner": 3, "path": {"a": [1]}}
+    with pytest.raises(QuiverError, match="of a later version") as strange:
+        await pair.here.call(1, Fail("strange"))
+    assert (strange.value.code, strange.value.retryable, strange.value.details) == ("later", True, {"when": 5})
+    with pytest.raises(QuiverError) as unexpected:
+        await pair.here.call(1, Fail("unexpected"))
+    assert unexpected.value.code == "internal"
+    assert "secret" not in unexpected.value.message
+    assert "a call of worker 0 failed unexpectedly" in caplog.text
+    with pytest.raises(ProtocolError, match=r"no call tests\.unknown"):
+        await pair.here.call(1, Unknown())
+    assert pair.dials == 1, "the link goes on"
+
+
+async def test_a_caller_that_is_cancelled_ends_the_call(pair: Pair) -> None:
+    call = asyncio.ensure_future(pair.here.call(1, Wait()))
+    await pair.other.waiting.wait()
+    call.cancel()
+    await pair.other.cancelled.wait()
+    assert (await pair.here.call(1, Sort([1]))).value == [1]
+
+
+async def test_a_result_that_comes_too_late_is_not_lost(pair: Pair) -> None:
+    pair.other.ignores_cancellation = True
+    late: asyncio.Future[Reply[Any]] = asyncio.get_running_loop().create_future()
+    call = asyncio.ensure_future(pair.here.call(1, Wait(), on_late=late.set_result))
+    await pair.other.waiting.wait()
+    call.cancel()
+    assert (await late).value == "leased"
+
+
+async def test_what_waits_fails_when_the_link_breaks_and_the_next_call_connects_again(pair: Pair) -> None:
+    call = asyncio.ensure_future(pair.here.call(1, Wait()))
+    await pair.other.waiting.wait()
+    await pair.break_links()
+    with pytest.raises(QuiverError) as lost:
+        await call
+    assert lost.value.retryable
+    await pair.other.cancelled.wait()
+    pair.refused = 2
+    with pytest.raises(WorkerUnavailable, match="worker 1 of the broker cannot be reached"):
+        await pair.here.call(1, Sort([1]))
+    while True:
+        try:
+            assert (await pair.here.call(1, Sort([1]))).value == [1]
+            break
+        except WorkerUnavailable:
+            continue
+
+
+async def test_bytes_on_their_way_are_bounded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outgoing, "REQUEST_BYTES", 1000)
+    first = pair.here.begin(1, Wait(), (bytes(2000),))
+    with pytest.raises(Overloaded):
+        pair.here.begin(1, Sort([1]))
+    second = asyncio.ensure_future(pair.here.call(1, Sort([1])))
+    await pair.other.waiting.wait()
+    assert not second.done()
+    pair.other.released.set()
+    assert (await first).value == "leased"
+    assert (await second).value == [1]
+
+
+async def test_a_call_waits_until_the_other_knows_as_much() -> None:
+    view, other_view = View(7), View(3)
+    pair = Pair(view, other_view)
+    calls = [pair.here.begin(1, Note(1)), pair.here.begin(1, Note(2))]
+    view.revision = 5  # whatever comes later stays in order
+    calls.append(pair.here.begin(1, Note(3)))
+    other_view.revision = 5
+    while not pair.dials:
+        await asyncio.sleep(0)
+    other_view.changed.set()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert pair.other.notes == []
+    other_view.revision = 7
+    other_view.changed.set()
+    await asyncio.gather(*calls)
+    assert pair.other.notes == [1, 2, 3]
+    await pair.close()
