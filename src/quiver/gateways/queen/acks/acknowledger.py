@@ -20,7 +20,7 @@ from quiver.system.pace import bounded_gather
 
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
-    from quiver.groups.table import Group
+    from quiver.groups.events import Group
 
 NOT_FOUND = "Message not found"
 LEASE_LOST = "Invalid or expired lease"
