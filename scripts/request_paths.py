@@ -115,12 +115,15 @@ class Requests:
 
     def prepare(self, name: str) -> None:
         """What a step needs, and does not count."""
-        if name == "due delay":
+        while name == "due delay":
             self._log_bytes = self._size()
             due = time.time() + DELAY_SECONDS
             frame = build_frame([b"x"], timestamp_ms=1, deliver_at_ms=[int(due * 1000)])
             self._ask(m.Produce(self._topic, 0, 1), bytes(frame))
             time.sleep(max(0, due - time.time() - QUIET_SECONDS))
+            if time.time() < due - QUIET_SECONDS / 2:
+                return
+            self._await_due()  # a busy machine: this one was looked at too late
 
     def _publish(self) -> None:
         frame = build_frame(

@@ -181,6 +181,7 @@ CHANGING_COMMANDS = {
     *("group alter", "group pause", "group resume", "group delete", "delayed cancel", "delayed move", "txn abort"),
     "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
+    *("storage status", "storage migrate"),  # of a database, which this broker has not: tests/blackbox/postgres
 }
 
 

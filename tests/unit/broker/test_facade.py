@@ -15,7 +15,15 @@ from quiver.broker.broker import Broker
 from quiver.storage.memory.storage import MemoryStorage
 
 ROUTES = {"unit", "group", "producer", "controller", "scatter", "local"}
-PLAIN_VALUES = {"clock.monotonic", "clock.now_ms", "limits", "limits.fetch_bytes", "limits.for_messages", "node_id"}
+PLAIN_VALUES = {
+    "clock",
+    "clock.monotonic",
+    "clock.now_ms",
+    "limits",
+    "limits.fetch_bytes",
+    "limits.for_messages",
+    "node_id",
+}
 """Of this process: they are handed to gateways, and nobody else is asked for them."""
 _TABLE = re.compile(r"<!-- facade -->\n(.*?)<!-- end of facade -->", re.DOTALL)
 _PAGE = Path(__file__).parents[3] / "docs" / "architecture.md"
