@@ -54,8 +54,12 @@ class DataDirectory:
         except BlockingIOError:
             holder = self._files.read_file(path).decode(errors="replace").strip()
             raise DataDirectoryInUse(path=self._root, pid=holder or "unknown") from None
-        self._files.truncate(fd, 0)
-        self._files.write_all(fd, [f"{os.getpid()}\n".encode()], 0)
+        try:
+            self._files.truncate(fd, 0)
+            self._files.write_all(fd, [f"{os.getpid()}\n".encode()], 0)
+        except BaseException:
+            self._files.close(fd)  # otherwise this process could not try again
+            raise
         return fd
 
     def redo_all(self) -> None:
