@@ -141,8 +141,6 @@ def test_a_value_of_a_mebibyte_is_cut_until_asked_for(console: ConsolePage) -> N
     expect(console.tab.locator(".cut")).to_contain_text("The first 64 KiB of 977 KiB")
     assert console.tab.evaluate("document.querySelector('pre.value').textContent.length") == 65_536
     console.button("Show all").click()
-    expect(console.tab.locator(".cut")).to_contain_text("of 977 KiB")
-    console.button("Show all").click()
     expect(console.tab.locator(".cut")).to_be_hidden()
     assert len(shown.text_content() or "") == 1_000_000
 

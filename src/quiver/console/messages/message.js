@@ -58,6 +58,7 @@ export async function show(view) {
     form: view.query.get("as") ?? "",
     onform: (form) => view.go({ as: form }),
     size: message.value_bytes,
+    all: view.query.get("all") === "yes",
     onall: () => view.go({ all: "yes" }),
   });
   const step = (/** @type {number} */ to_, /** @type {string} */ name) =>

@@ -55,9 +55,10 @@ export function isJson(message) {
  * @param {string} options.form json, messagepack, text, hex, or empty: what fits
  * @param {(form: string) => void} options.onform
  * @param {number} [options.size] bytes of the whole value, when the message has only its beginning
+ * @param {boolean} [options.all] shows all that the message has
  * @param {() => void} [options.onall] loads all of it
  */
-export function valueView(message, { form, onform, size, onall }) {
+export function valueView(message, { form, onform, size, all = false, onall }) {
   if (message.tombstone)
     return h(
       "div",
@@ -79,8 +80,8 @@ export function valueView(message, { form, onform, size, onall }) {
   const forms = [...Object.entries(texts).map(([name, shown]) => [name, shown !== null]), ["hex", true]];
   const shown = texts[/** @type {keyof typeof texts} */ (kind)] ?? null;
   const area = h("pre", { class: "value", tabindex: 0, "aria-label": "Value", dir: "ltr" });
-  fill(area, shown, data, false);
-  const isCut = data.length > CUT_BYTES || whole > data.length;
+  fill(area, shown, data, all);
+  const isCut = (data.length > CUT_BYTES && !all) || whole > data.length;
   const more = h(
     "button",
     {
