@@ -32,7 +32,7 @@ from quiver.model.times import parse_duration_ms
 if TYPE_CHECKING:
     from quiver.broker.broker import Broker
     from quiver.queues.service import Received
-    from quiver.streams.poll.poll import PolledPartition
+    from quiver.streams.owners.port import PolledPartition
 
 AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
