@@ -153,7 +153,7 @@ class ReceiveHandler:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def receive(self, request: ReceiveRequest, topics: Sequence[Topic], group: Group) -> list[Received]:
-        queues = await self._topic_queues.begun(topics, request.group, group, request.start)
+        queues = await self._topic_queues.begun(topics, group, request.start)
         max_bytes = max(1, min(request.max_bytes, self._max_bytes))
         deadline = self._clock.monotonic() + request.wait_ms / 1000
         while True:

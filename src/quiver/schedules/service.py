@@ -20,6 +20,7 @@ from quiver.model.errors import (
 from quiver.model.limits import MIB, MOST_SCHEDULES
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
+from quiver.outbox.targets import MoveTargets
 from quiver.partition.pending import message_size
 from quiver.schedules.events import CODEC, ScheduleRemoved, ScheduleSet
 from quiver.schedules.firing import Firing, message_of
@@ -54,6 +55,7 @@ class Schedules:
         clock: Clock,
         randomness: Randomness,
         topics: TopicAdmin,
+        targets: MoveTargets,
     ) -> None:
         self._catalogue = catalogue
         self._partitions = partitions
@@ -64,7 +66,7 @@ class Schedules:
         self._journaled = JournaledState(LOG_ID, self._table, CODEC, clock=clock)
         self._changes: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, partitions, clock=clock)
+        self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, targets, clock=clock)
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Continues where the broker stopped last: an overdue schedule fires now, once."""

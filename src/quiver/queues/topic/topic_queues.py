@@ -19,7 +19,7 @@ from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.state.port import LEVELS
 from quiver.queues.topic.available_partitions import ALL_LEVELS, AvailablePartitions, Pick
 from quiver.queues.topic.consumers import Consumer, Consumers
-from quiver.queues.topic.first_use import FirstUse
+from quiver.queues.topic.first_use import FirstUse, NoOtherQueues, OtherQueues
 from quiver.structures.murmur2 import partition_for
 from quiver.system.pace import Pace, paced
 from quiver.topics.partitions import Partitions
@@ -42,13 +42,13 @@ class TopicQueue:
     def __init__(
         self,
         topic: Topic,
-        name: str,
         group: Group,
+        first_use: FirstUse,
         partitions: Partitions,
         partition_queues: PartitionQueues,
         context: QueueContext,
     ) -> None:
-        self.name, self.group_id, self._ordering = name, group.id, group.ordering
+        self.name, self.group_id, self._ordering = group.name, group.id, group.ordering
         self.topic = topic
         self._group = group
         self._group_settings = group.settings
@@ -56,7 +56,7 @@ class TopicQueue:
         self._partitions = partitions
         self._turnstile = context.turnstile
         self._clock, self._lease_clock = context.clock, context.lease_clock
-        self._first_use = FirstUse(topic.id, group, partitions, partition_queues)
+        self.first_use = first_use
         self._lock = asyncio.Lock()
         self._queues = partition_queues.follow(topic.id)
         self._available = AvailablePartitions(group.id, self._queues, context.lease_clock)
@@ -134,12 +134,12 @@ class TopicQueue:
 
     @property
     def has_begun(self) -> bool:
-        return self._available.state(0) is not None or self._first_use.has_begun
+        return self._available.state(0) is not None or self.first_use.has_begun
 
     async def begin(self, start: Position | None) -> None:
         """The group's first use of the topic."""
         try:
-            await self._first_use.begin(start or EARLIEST)
+            await self.first_use.begin(start or EARLIEST)
         except (QuiverError, OSError):
             if self._closed_by is not None:
                 raise self._closed_by from None
@@ -156,8 +156,10 @@ class TopicQueue:
         """Nothing is leased meanwhile; receivers wait."""
         return self.topic.id in self._group.paused
 
-    def resumed(self) -> None:
-        self._wake()
+    def group_changed(self) -> None:
+        """Receivers are served if the group was resumed."""
+        if not self.is_paused:
+            self._wake()
 
     async def join(self, call: "ReceiveCall") -> None:
         """The receiver waits here until it leaves; on return it has what is available to it now."""
@@ -275,7 +277,7 @@ class TopicQueue:
     async def _begun(self, number: int) -> PartitionQueue:
         found = self._queues.get(number)
         if found is None or found.state(self.group_id) is None:
-            return await self._first_use.begun(number)
+            return await self.first_use.begun(number)
         return found
 
     def _may_lease(self, call: "ReceiveCall") -> bool:
@@ -315,23 +317,16 @@ class TopicQueues:
         self._queues = queues
         self._watchers = watchers
         self._context = context
+        self.others: OtherQueues = NoOtherQueues()
         self._known: dict[tuple[int, int], TopicQueue] = {}
         """By topic id and group id."""
         self._first = 0
 
-    async def begun(
-        self, topics: Sequence[Topic], name: str, group: Group, start: Position | None
-    ) -> list[TopicQueue]:
+    async def begun(self, topics: Sequence[Topic], group: Group, start: Position | None) -> list[TopicQueue]:
         """The queues of a receive; each topic comes first in turn. In topics that are new to it, the group begins."""
         found = []
         for topic in topics:
-            queue = self._known.get((topic.id, group.id))
-            if queue is None:
-                if not self._partitions.owned(topic.id):
-                    raise TopicNotFound(topic=topic.name)
-                queue = TopicQueue(topic, name, group, self._partitions, self._queues, self._context)
-                self._known[topic.id, group.id] = queue
-            queue.configure(topic, group)
+            queue = self.queue(topic, group)
             if not queue.has_begun:
                 await queue.begin(start)
             found.append(queue)
@@ -340,6 +335,18 @@ class TopicQueues:
             first = self._first % len(found)
             found = found[first:] + found[:first]
         return found
+
+    def queue(self, topic: Topic, group: Group) -> TopicQueue:
+        """With the settings as they are now."""
+        queue = self._known.get((topic.id, group.id))
+        if queue is None:
+            if not self._partitions.owned(topic.id):
+                raise TopicNotFound(topic=topic.name)
+            first_use = FirstUse(topic, group, self._partitions, self._queues, self.others)
+            queue = TopicQueue(topic, group, first_use, self._partitions, self._queues, self._context)
+            self._known[topic.id, group.id] = queue
+        queue.configure(topic, group)
+        return queue
 
     def of_group(self, group_id: int) -> list[TopicQueue]:
         return [queue for (_, id), queue in self._known.items() if id == group_id]
@@ -367,10 +374,10 @@ class TopicQueues:
         if found is not None:
             found.settled(queue.place.partition, frees=True)
 
-    def resumed(self, topic_id: int, group_id: int) -> None:
-        found = self._known.get((topic_id, group_id))
-        if found is not None:
-            found.resumed()
+    def group_changed(self, group: Group) -> None:
+        """It may be resumed in some topic."""
+        for queue in self.of_group(group.id):
+            queue.group_changed()
 
     def rewound(self, topic_id: int, partition: int, group_id: int) -> None:
         found = self._known.get((topic_id, group_id))
