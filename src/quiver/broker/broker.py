@@ -41,7 +41,7 @@ from quiver.queues.depth import QueueDepths
 from quiver.queues.leases import QueueLeases
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
-from quiver.schedules.service import Schedules
+from quiver.schedules.service import ScheduleContext, Schedules
 from quiver.search.service import Searches
 from quiver.search.tail import Tails
 from quiver.storage.port import Storage
@@ -117,7 +117,8 @@ class Broker:
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
-        self.schedules = self._new_schedules(randomness)
+        context = ScheduleContext(self.clock, randomness, self._topics, self.move_targets)
+        self.schedules = Schedules(self._catalogue, self._partitions, context)
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self.life = MessageLives(
@@ -170,16 +171,6 @@ class Broker:
             self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
-
-    def _new_schedules(self, randomness: Randomness) -> Schedules:
-        return Schedules(
-            self._catalogue,
-            self._partitions,
-            clock=self.clock,
-            randomness=randomness,
-            topics=self._topics,
-            targets=self.move_targets,
-        )
 
     def _new_transactions(self, coordinator: Coordinator) -> Transactions:
         applier = DecisionApplier(

@@ -19,7 +19,8 @@ from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.settle import SettleHandler
 from quiver.queues.state.port import KeyLimit, LeaseTerms, Taken
 from quiver.queues.topic.available_partitions import ALL_LEVELS
-from quiver.queues.topic.topic_queues import TopicQueue, TopicQueues
+from quiver.queues.topic.topic_queue import TopicQueue
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.system.pace import Pace
 
 logger = logging.getLogger(__name__)
