@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from quiver.messages.publish import Published
 
 
-class Step(msgspec.Struct, kw_only=True, rename="camel"):
+class QueenStep(msgspec.Struct, kw_only=True, rename="camel"):
     """An acknowledgement, or messages to push."""
 
     type: Annotated[str, Meta(description="ack or push.")]
@@ -49,14 +49,14 @@ class Step(msgspec.Struct, kw_only=True, rename="camel"):
     items: Annotated[list[PushItem] | None, Meta(description="Of a push.")] = None
 
 
-class TransactionRequest(msgspec.Struct, kw_only=True, rename="camel"):
-    operations: Annotated[list[Step] | None, needed(minItems=1, maxItems=PUBLISHED_AT_ONCE)] = None
+class QueenTransactionRequest(msgspec.Struct, kw_only=True, rename="camel"):
+    operations: Annotated[list[QueenStep] | None, needed(minItems=1, maxItems=PUBLISHED_AT_ONCE)] = None
     required_leases: Annotated[
         list[str] | None, Meta(description="Leases that must hold. Acks without a lease must be held by one of them.")
     ] = None
 
 
-class StepResult(msgspec.Struct, kw_only=True, rename="camel"):
+class QueenStepResult(msgspec.Struct, kw_only=True, rename="camel"):
     index: Annotated[int, Meta(description="An item that is pushed counts as an operation.")]
     type: Literal["ack", "push"]
     success: bool
@@ -69,11 +69,11 @@ class StepResult(msgspec.Struct, kw_only=True, rename="camel"):
     dlq: bool = False
 
 
-class TransactionResponse(msgspec.Struct, kw_only=True, rename="camel"):
+class QueenTransactionResponse(msgspec.Struct, kw_only=True, rename="camel"):
     transaction_id: str
     success: Annotated[bool, Meta(description="If not, nothing took effect.")]
     error: str | UnsetType = UNSET
-    results: list[StepResult]
+    results: list[QueenStepResult]
 
 
 class _Refused(Exception):
@@ -93,9 +93,9 @@ class TransactionRoute:
         self._committer = committer
 
     async def run(self, request: Request) -> Response:
-        wanted = await request.body(TransactionRequest)
+        wanted = await request.body(QueenTransactionRequest)
         steps = _flat(wanted.operations or [])
-        acks = [_ack(step) for step in steps if isinstance(step, Step)]
+        acks = [_ack(step) for step in steps if isinstance(step, QueenStep)]
         items = [step for step in steps if isinstance(step, PushItem)]
         id = random_id()
         parts = TransactionAcks(self._broker, self._finder)
@@ -113,7 +113,7 @@ class TransactionRoute:
         finally:
             parts.release()
         return Response(
-            TransactionResponse(
+            QueenTransactionResponse(
                 transaction_id=id, success=True, results=_results(steps, results, parts, pushes, published)
             )
         )
@@ -131,10 +131,10 @@ class TransactionRoute:
         ]
 
 
-def _flat(steps: Sequence[Step]) -> list[Step | PushItem]:
+def _flat(steps: Sequence[QueenStep]) -> list[QueenStep | PushItem]:
     if not steps:
         raise InvalidRequest(problem='the body needs "operations": a list with at least one ack or push')
-    found: list[Step | PushItem] = []
+    found: list[QueenStep | PushItem] = []
     for step in steps:
         if step.type == "push":
             found += step.items or []
@@ -147,13 +147,15 @@ def _flat(steps: Sequence[Step]) -> list[Step | PushItem]:
     return found
 
 
-def _ack(step: Step) -> Ack:
+def _ack(step: QueenStep) -> Ack:
     if not step.transaction_id or not step.partition_id:
         raise InvalidRequest(problem="an ack needs transactionId and partitionId")
     return made_ack(step.transaction_id, step.partition_id, group_name(step.consumer_group), step)
 
 
-def _failed(id: str, steps: Sequence[Step | PushItem], error: _Refused | QuiverError) -> TransactionResponse:
+def _failed(
+    id: str, steps: Sequence[QueenStep | PushItem], error: _Refused | QuiverError
+) -> QueenTransactionResponse:
     """Raises the error if it says nothing about the request: then trying again helps, or nobody knows what became of
     it."""
     if isinstance(error, QuiverError):
@@ -166,10 +168,10 @@ def _failed(id: str, steps: Sequence[Step | PushItem], error: _Refused | QuiverE
     left = iter(acked)
     results = []
     for index, step in enumerate(steps):
-        is_ack = isinstance(step, Step)
+        is_ack = isinstance(step, QueenStep)
         found = next(left, None) if is_ack else None
         results.append(
-            StepResult(
+            QueenStepResult(
                 index=index,
                 type="ack" if is_ack else "push",
                 success=False,
@@ -178,17 +180,17 @@ def _failed(id: str, steps: Sequence[Step | PushItem], error: _Refused | QuiverE
                 error=None if found is None else found.error,
             )
         )
-    return TransactionResponse(transaction_id=id, success=False, error=text, results=results)
+    return QueenTransactionResponse(transaction_id=id, success=False, error=text, results=results)
 
 
 def _results(
-    steps: Sequence[Step | PushItem],
+    steps: Sequence[QueenStep | PushItem],
     acked: Sequence[AckResult],
     parts: TransactionAcks,
     pushes: Sequence[Push],
     published: "Sequence[Published]",
-) -> list[StepResult]:
-    found: list[StepResult] = []
+) -> list[QueenStepResult]:
+    found: list[QueenStepResult] = []
     acks, pushed = iter(enumerate(acked)), iter(zip(pushes, published, strict=False))
     for index, step in enumerate(steps):
         if isinstance(step, PushItem):
@@ -199,9 +201,9 @@ def _results(
     return found
 
 
-def _push_result(index: int, item: PushItem, push: Push, published: "Published") -> StepResult:
+def _push_result(index: int, item: PushItem, push: Push, published: "Published") -> QueenStepResult:
     stored_id = message_id(push.topic.id, published.partition, published.offset)
-    return StepResult(
+    return QueenStepResult(
         index=index,
         type="push",
         success=True,
@@ -213,10 +215,10 @@ def _push_result(index: int, item: PushItem, push: Push, published: "Published")
     )
 
 
-def _ack_result(index: int, step: Step, result: AckResult, place: tuple[int, int] | None) -> StepResult:
+def _ack_result(index: int, step: QueenStep, result: AckResult, place: tuple[int, int] | None) -> QueenStepResult:
     named = parse_partition_id(step.partition_id or "")
     id = None if place is None or named is None else message_id(named.topic_id, *place)
-    return StepResult(
+    return QueenStepResult(
         index=index,
         type="ack",
         success=True,
@@ -234,9 +236,9 @@ def transaction_routes(broker: "Broker", queues: QueenQueues, finder: AckFinder,
         handler=TransactionRoute(broker, queues, finder, committer).run,
         summary="Acknowledge and push in one transaction; 200 also when it fails",
         tag="Queen",
-        body=TransactionRequest,
+        body=QueenTransactionRequest,
         example={"operations": [ack, {"type": "push", "items": [{"queue": "invoices", "payload": {"id": 1}}]}]},
-        response=TransactionResponse,
+        response=QueenTransactionResponse,
         errors=(InvalidRequest, InvalidName, RequestTooLarge),
     )
     return {"/api/v1/transaction": {"POST": operation}}
