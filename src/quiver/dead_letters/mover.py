@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter, to_message
+from quiver.dead_letters.headers import DeadLetterOrigin, dead_letter_settings, to_dead_letter, to_message
 from quiver.groups.service import Groups
 from quiver.messages.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import dead_letter_topic
@@ -117,24 +117,11 @@ class DeadLetterMover:
                 found = self._catalogue.topic(name)
             except TopicNotFound:
                 with contextlib.suppress(TopicExists):
-                    await self.topics.create(name, _settings(topic, count))
+                    await self.topics.create(name, dead_letter_settings(topic, count))
                 found = self._catalogue.topic(name)
             if found.config.partitions < count:
                 found = await self.topics.alter(name, {"partitions": count})
         return Target(found.id, number)
-
-
-def _settings(topic: Topic, count: int) -> dict[str, Any]:
-    """Dead letters are kept until somebody removes them."""
-    return {
-        "partitions": count,
-        "durability": topic.config.durability,
-        "segment_bytes": topic.config.segment_bytes,
-        "retention": None,
-        "retention_bytes": None,
-        "cleanup": "delete",
-        "ttl": None,
-    }
 
 
 def _places(runs: Sequence[Run]) -> dict[int, int]:
