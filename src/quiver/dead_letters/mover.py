@@ -4,11 +4,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
 
 import msgspec
 
-from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter, to_message
+from quiver.dead_letters.headers import DeadLetterOrigin, dead_letter_settings, to_dead_letter, to_message
 from quiver.groups.service import Groups
 from quiver.messages.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import dead_letter_topic
@@ -104,24 +103,11 @@ class DeadLetterMover:
                 found = self._catalogue.topic(name)
             except TopicNotFound:
                 with contextlib.suppress(TopicExists):
-                    await self._topics.create(name, _settings(topic, count))
+                    await self._topics.create(name, dead_letter_settings(topic, count))
                 found = self._catalogue.topic(name)
             if found.config.partitions < count:
                 found = await self._topics.alter(name, {"partitions": count})
         return self._partitions.get(found.id, number)
-
-
-def _settings(topic: Topic, count: int) -> dict[str, Any]:
-    """Dead letters are kept until somebody removes them."""
-    return {
-        "partitions": count,
-        "durability": topic.config.durability,
-        "segment_bytes": topic.config.segment_bytes,
-        "retention": None,
-        "retention_bytes": None,
-        "cleanup": "delete",
-        "ttl": None,
-    }
 
 
 async def _append(target: Partition, mover: int, move: Move, slices: AsyncIterator[list[Placed]]) -> None:
