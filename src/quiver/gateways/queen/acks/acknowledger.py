@@ -19,8 +19,8 @@ from quiver.records.read import open_frame
 from quiver.system.pace import bounded_gather
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.groups.events import Group
+    from quiver.routing.facade import Facade
 
 NOT_FOUND = "Message not found"
 LEASE_LOST = "Invalid or expired lease"
@@ -57,7 +57,7 @@ class _Place(NamedTuple):
 
 
 class Acknowledger:
-    def __init__(self, broker: "Broker", leased: LeasedMessages) -> None:
+    def __init__(self, broker: "Facade", leased: LeasedMessages) -> None:
         self._broker = broker
         self._leased = leased
         self._settled = SettledMessages(broker, leased)

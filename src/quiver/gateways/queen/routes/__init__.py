@@ -14,10 +14,10 @@ from quiver.gateways.queen.routes.pop import pop_routes
 from quiver.gateways.queen.routes.push import push_routes
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
-def queen_routes(broker: "Broker") -> Routes:
+def queen_routes(broker: "Facade") -> Routes:
     queues, leased = QueenQueues(broker), LeasedMessages(broker)
     merged: dict[str, dict[str, Operation]] = {}
     for part in (
