@@ -34,13 +34,14 @@ from quiver.model.names import sole_leader_epoch
 from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic
+from quiver.outbox.targets import MoveTargets
 from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
 from quiver.queues.leases import QueueLeases
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
-from quiver.schedules.service import Schedules
+from quiver.schedules.service import ScheduleContext, Schedules
 from quiver.search.service import Searches
 from quiver.search.tail import Tails
 from quiver.storage.port import Storage
@@ -96,6 +97,7 @@ class Broker:
         )
         self._catalogue, self._producer_ids = self.metadata.catalogue, self.metadata.producer_ids
         self._partitions, self.topic_admin = self._new_topics()
+        self.move_targets = MoveTargets(self._partitions.get)
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
         self._publish = self._new_publish(coordinator)
@@ -115,9 +117,8 @@ class Broker:
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
-        self.schedules = Schedules(
-            self._catalogue, self._partitions, clock=self.clock, randomness=randomness, topics=self.topic_admin
-        )
+        context = ScheduleContext(self.clock, randomness, self.topic_admin, self.move_targets)
+        self.schedules = Schedules(self._catalogue, self._partitions, context)
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self.life = MessageLives(
@@ -163,8 +164,8 @@ class Broker:
         )
 
     def _new_queues(self, randomness: Randomness) -> Queues:
-        mover = DeadLetterMover(
-            self._catalogue, self._partitions, self.topic_admin, groups=self.groups, clock=self.clock
+        self.dead_letter_mover = mover = DeadLetterMover(
+            self._catalogue, self.move_targets, self.topic_admin, groups=self.groups, clock=self.clock
         )
         context = QueueContext(
             self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history

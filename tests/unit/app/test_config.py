@@ -185,3 +185,5 @@ def test_the_number_of_workers() -> None:
     for other in ({"storage": "postgresql://u@h/d"}, {"queen_port": 0}):
         with pytest.raises(InvalidSetting, match="several workers"):
             load_config({"workers": 2, **other}, environment={})
+    with pytest.raises(InvalidSetting, match="a broker inside a process is that one process"):
+        EmbeddedBroker(Config(workers=2))

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import DeadLettersTaken
+from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import LISTED_AT_ONCE

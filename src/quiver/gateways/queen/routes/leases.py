@@ -9,7 +9,7 @@ from msgspec import Meta
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.gateways.queen.acks.acknowledger import LEASE_LOST
+from quiver.gateways.queen.acks.held_acks import LEASE_LOST
 from quiver.gateways.queen.identifiers import LeasePlace, parse_lease_id
 from quiver.gateways.queen.messages import shown_time
 from quiver.model.errors import InvalidRequest

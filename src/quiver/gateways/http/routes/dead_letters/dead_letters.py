@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from quiver.dead_letters.redrive_jobs import RedrivePlan
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import DeadLettersTaken
+from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
