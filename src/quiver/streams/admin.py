@@ -1,6 +1,6 @@
 """Groups of both kinds for people and tools: list, describe, change, delete."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from quiver.groups.events import Group
@@ -39,6 +39,13 @@ class GroupSummary(NamedTuple):
     retrying: int = 0
 
 
+class GroupPart(NamedTuple):
+    """What one process knows of a group: of a queue group, what concerns its own partitions."""
+
+    summary: GroupSummary
+    members: list[str]
+
+
 class GroupDetails(NamedTuple):
     id: str
     kind: str
@@ -62,16 +69,26 @@ class GroupAdmin:
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         """The groups by name, or a page of them."""
-        names = sorted(self._groups.groups())[skip : None if limit is None else skip + limit]
-        return [await self._summary(name) async for name in paced(names) if name in self._groups.groups()]
+        return [part.summary for part in await self.parts(self.names(skip, limit))]
 
-    async def _summary(self, name: str) -> GroupSummary:
-        group, membership = self._groups.group(name), self._streams.group(name).membership
-        lag = await self._lag.of(name, with_age=False)
+    def names(self, skip: int, limit: int | None) -> list[str]:
+        return sorted(self._groups.groups())[skip : None if limit is None else skip + limit]
+
+    async def parts(self, names: Iterable[str]) -> list[GroupPart]:
+        """What this process knows of those groups that are still there; not of stream groups of another one."""
+        found = []
+        async for name in paced(names):
+            group = self._groups.find(name)
+            if group is not None and (group.kind == "queue" or self._streams.owns(group.id)):
+                found.append(await self._part(group))
+        return found
+
+    async def _part(self, group: Group) -> GroupPart:
+        membership, members = self._membership(group), self._members(group)
+        lag = await self._lag.of(group.name, with_age=False)
         topics = {topic for member in membership.members.values() for topic in member.subscription.topics}
-        members = self._members(group)
-        return GroupSummary(
-            name,
+        summary = GroupSummary(
+            group.name,
             group.kind,
             "stable" if group.kind == "queue" and members else membership.state,
             len(members),
@@ -81,10 +98,11 @@ class GroupAdmin:
             sum(part.leased for part in lag),
             sum(part.retrying for part in lag),
         )
+        return GroupPart(summary, [member.id for member in members])
 
     async def describe(self, name: str) -> GroupDetails:
-        group, membership = self._groups.group(name), self._streams.group(name).membership
-        members = self._members(group)
+        group = self._groups.group(name)
+        membership, members = self._membership(group), self._members(group)
         return GroupDetails(
             name,
             group.kind,
@@ -115,7 +133,10 @@ class GroupAdmin:
 
     async def membership(self, name: str) -> Membership:
         """The members of a stream group and its rebalances, read-only; a queue group has none."""
-        return self._streams.group(name).membership
+        return self._membership(self._groups.group(name))
+
+    def _membership(self, group: Group) -> Membership:
+        return Membership() if group.kind == "queue" else self._streams.group(group.name).membership
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
         """Changes settings of a group; unknown names are refused."""
@@ -151,3 +172,35 @@ class GroupAdmin:
             [(topic, partition) for topic, partition in named if topic is not None],
             member.state,
         )
+
+
+def merged_summary(parts: Sequence[GroupPart]) -> GroupSummary:
+    """Of one group, from what several processes know of it."""
+    first = parts[0].summary
+    members = {member for part in parts for member in part.members}
+    return first._replace(
+        state="stable" if first.kind == "queue" and members else first.state,
+        member_count=len(members),
+        topics=sorted({topic for part in parts for topic in part.summary.topics}),
+        lag=sum(part.summary.lag for part in parts),
+        leased=sum(part.summary.leased for part in parts),
+        retrying=sum(part.summary.retrying for part in parts),
+    )
+
+
+def merged_details(parts: Sequence[GroupDetails]) -> GroupDetails:
+    """Of a queue group."""
+    members: dict[str, MemberDetails] = {}
+    for member in (member for part in parts for member in part.members):
+        known = members.get(member.id, member)
+        members[member.id] = member._replace(
+            joined_at_ms=min(member.joined_at_ms, known.joined_at_ms),
+            last_heartbeat_ms=max(member.last_heartbeat_ms, known.last_heartbeat_ms),
+        )
+    return parts[0]._replace(
+        state="stable" if members else parts[0].state,
+        members=list(members.values()),
+        partitions=sorted(
+            (lag for part in parts for lag in part.partitions), key=lambda lag: (lag.topic, lag.partition)
+        ),
+    )

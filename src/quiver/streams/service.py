@@ -1,5 +1,6 @@
 """Stream groups: members that own partitions, and the position of each group. Callers use topic names."""
 
+import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -66,11 +67,12 @@ class Streams:
         self.activity = StreamActivity()
         self._journal.subscribe(self.activity.applied)
         self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
-        self.owners = StreamOwners(
-            OwnPartitions(groups, catalogue, partitions, queues), OwnGroups(self), OwnQueues(queues)
-        )
+        self.own_partitions = OwnPartitions(groups, catalogue, partitions, queues)
+        self.owners = StreamOwners(self.own_partitions, OwnGroups(self), OwnQueues(queues))
         self.positions = Positions(self._journal, queues, self.owners)
         self.offsets = Offsets(groups, self._journal, self.members, self.positions, clock=clock)
+        self.opened = asyncio.Event()
+        """Set when the journal was read."""
         self._offsets_checked_at = clock.monotonic()
         self.task = PeriodicTask("streams", self._keep_up, every_seconds=_TICK_SECONDS)
 
@@ -78,6 +80,7 @@ class Streams:
         """Called after the groups are open. If the journal is damaged, `problem` says so."""
         await self._journal.open(storage, epoch)
         self.activity.is_live = True
+        self.opened.set()
         if self.problem is None:
             self.members.open(epoch)
             self.task.start()

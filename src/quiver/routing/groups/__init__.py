@@ -1,0 +1,1 @@
+"""Groups of both kinds, for people and tools, where owners are several."""

@@ -1,0 +1,69 @@
+"""Groups for people and tools: the owner of a stream group knows all of it, a queue group is put together."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from quiver.broker.broker import Broker
+from quiver.model.position import Position
+from quiver.routing.groups.requests import DeleteGroup, Describe, MembershipOf, PartsOf, ReadersOf, ResetGroup
+from quiver.routing.scatter import Scatter
+from quiver.routing.streams.group_calls import GroupCalls
+from quiver.streams.admin import GroupDetails, GroupPart, GroupSummary, merged_details, merged_summary
+from quiver.streams.membership import Membership
+from quiver.streams.reset import LikeGroup, ResetOffset, ResetTarget
+
+
+class RoutedGroupAdmin:
+    """A worker that does not respond fails a look: without its part, the numbers would be wrong."""
+
+    def __init__(self, local: Broker, calls: GroupCalls, scatter: Scatter) -> None:
+        self._local, self._groups = local.group_admin, local.groups
+        self._calls, self._scatter = calls, scatter
+
+    async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
+        names = self._local.names(skip, limit)
+        look = await self._scatter.look(PartsOf(names), lambda: self._local.parts(names))
+        parts: dict[str, list[GroupPart]] = {}
+        for part in (part for answer in look.complete() for part in answer):
+            parts.setdefault(part.summary.id, []).append(part)
+        return [merged_summary(parts[name]) for name in names if name in parts]
+
+    async def describe(self, name: str) -> GroupDetails:
+        if self._groups.group(name).kind == "queue":
+            look = await self._scatter.look(Describe(name), lambda: self._local.describe(name))
+            return merged_details(look.complete())
+        if self._calls.is_own(name):
+            return await self._local.describe(name)
+        return await self._calls.call(name, Describe(name))
+
+    async def counts(self, topic_ids: Collection[int]) -> dict[int, int]:
+        look = await self._scatter.look(ReadersOf(list(topic_ids)), lambda: self._local.readers(topic_ids))
+        answers = look.complete()
+        return {topic_id: len(set().union(*(readers[topic_id] for readers in answers))) for topic_id in topic_ids}
+
+    async def membership(self, name: str) -> Membership:
+        if self._calls.is_own(name):
+            return await self._local.membership(name)
+        return await self._calls.call(name, MembershipOf(name))
+
+    async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
+        await self._local.alter(name, settings)
+
+    async def delete(self, name: str) -> None:
+        if self._calls.is_own(name):
+            await self._local.delete(name)
+        else:
+            await self._calls.call(name, DeleteGroup(name))
+
+
+class RoutedReset:
+    def __init__(self, local: Broker, calls: GroupCalls) -> None:
+        self._local, self._calls = local.offset_reset, calls
+
+    async def reset(self, group: str, topic_name: str, to: ResetTarget, *, dry_run: bool) -> list[ResetOffset]:
+        if self._calls.is_own(group):
+            return await self._local.reset(group, topic_name, to, dry_run=dry_run)
+        position = to if isinstance(to, Position) else None
+        shift = to if isinstance(to, int) else None
+        like = to.group if isinstance(to, LikeGroup) else None
+        return await self._calls.call(group, ResetGroup(group, topic_name, position, shift, like, dry_run))

@@ -1,0 +1,1 @@
+"""Polls of groups and partitions with several owners."""

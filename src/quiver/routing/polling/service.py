@@ -1,0 +1,105 @@
+"""Members that poll: each call goes to the owner of the group, which asks the owners of its partitions."""
+
+import asyncio
+
+from quiver.broker.broker import Broker
+from quiver.links.peers import Peers
+from quiver.links.request import Reply
+from quiver.model.names import TopicPartition
+from quiver.model.position import EARLIEST, Position
+from quiver.routing.owners import Owners
+from quiver.routing.polling.polled_parts import all_received, polled_of
+from quiver.routing.polling.requests import (
+    AssignmentOf,
+    JoinPolling,
+    LeavePolling,
+    PolledParts,
+    PollFor,
+    PollingHeartbeat,
+    Revoke,
+    ToldTo,
+)
+from quiver.routing.queues.service import RoutedQueues
+from quiver.routing.streams.group_calls import GroupCalls
+from quiver.streams.assignors import AssignorName
+from quiver.streams.member import Subscription
+from quiver.streams.member_view import MemberView
+from quiver.streams.membership import Protocol
+from quiver.streams.owners.port import PolledPartition
+from quiver.streams.poll.members import MemberUpdate
+
+
+class RoutedPollMembers:
+    def __init__(self, local: Broker, calls: GroupCalls) -> None:
+        self._local, self._calls = local.poll_members, calls
+
+    async def join(
+        self,
+        group: str,
+        subscription: Subscription,
+        *,
+        member_id: str | None = None,
+        protocol: Protocol = "cooperative",
+        assignor: AssignorName | None = None,
+        start: Position = EARLIEST,
+    ) -> MemberUpdate:
+        if self._calls.is_own(group):
+            return await self._local.join(
+                group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
+            )
+        return await self._calls.call(group, JoinPolling(group, subscription, member_id, protocol, assignor, start))
+
+    async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
+        if self._calls.is_own(group):
+            return await self._local.heartbeat(group, member_id, generation, tell=tell)
+        return await self._calls.call(group, PollingHeartbeat(group, member_id, generation, tell))
+
+    async def revoke(
+        self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
+    ) -> MemberUpdate:
+        if self._calls.is_own(group):
+            return await self._local.revoke(group, member_id, partitions, generation)
+        return await self._calls.call(group, Revoke(group, member_id, partitions, generation))
+
+    async def leave(self, group: str, member_id: str) -> None:
+        if self._calls.is_own(group):
+            await self._local.leave(group, member_id)
+        else:
+            await self._calls.call(group, LeavePolling(group, member_id))
+
+    async def assignment(self, group: str, member_id: str) -> MemberView:
+        if self._calls.is_own(group):
+            return await self._local.assignment(group, member_id)
+        return await self._calls.call(group, AssignmentOf(group, member_id))
+
+    async def told(self, group: str, member_id: str) -> MemberView | None:
+        if self._calls.is_own(group):
+            return await self._local.told(group, member_id)
+        return await self._calls.call(group, ToldTo(group, member_id))
+
+
+class RoutedPoll:
+    def __init__(self, local: Broker, owners: Owners, peers: Peers, queues: RoutedQueues) -> None:
+        self._local, self._catalogue = local, local.metadata.catalogue
+        self._owners, self._peers, self._queues = owners, peers, queues
+
+    async def poll(self, group: str, member_id: str, *, timeout_ms: int, limit: int) -> list[PolledPartition]:
+        worker = self._owners.placement.group_worker(group)
+        if worker == self._owners.worker:
+            return await self._local.poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit)
+        request = PollFor(group, member_id, timeout_ms, limit)
+        call = self._peers.begin(worker, request, on_late=self._on_late)
+        try:
+            reply = await call
+        except asyncio.CancelledError:
+            if call.done() and not call.cancelled() and call.exception() is None:
+                self._on_late(call.result())  # it came in the turn in which the caller gave up
+            raise
+        return polled_of(reply.value, reply.payload, self._catalogue)
+
+    async def give_back(self, polled: list[PolledPartition]) -> None:
+        await self._queues.give_back(all_received(polled))
+
+    def _on_late(self, reply: Reply[PolledParts]) -> None:
+        polled = polled_of(reply.value, reply.payload, self._catalogue)
+        self._queues.give_back_later(all_received(polled))

@@ -1,0 +1,1 @@
+"""Stream groups whose members, commits and partitions have several owners."""
