@@ -63,7 +63,11 @@ class OffsetReset:
         places = self._streams.partitions_of(topic.id)
         if isinstance(to, Position):
             found = await self._owners.partitions.find(places, to)
-            return [ResetOffset(place.partition, old.get(place.partition), new) for place, new in found.items()]
+            return [
+                ResetOffset(place.partition, old.get(place.partition), found[place])
+                async for place in paced(places)
+                if place in found
+            ]
         others = await self._positions(to.group, topic) if isinstance(to, LikeGroup) else {}
         if isinstance(to, LikeGroup) and not others:
             raise InvalidRequest(problem=f"group {to.group!r} has no position in topic {topic.name!r}")

@@ -94,7 +94,8 @@ class RoutedStreams:
     async def next_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         if self._calls.is_own(group):
             return await self._local.next_offsets(group, partitions)
-        return dict(await self._calls.call(group, NextOffsets(group, list(partitions))))
+        found = await self._calls.call(group, NextOffsets(group, list(partitions)))
+        return dict(found)
 
     async def commit(
         self,
