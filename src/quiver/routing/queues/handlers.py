@@ -62,16 +62,20 @@ class QueueHandlers:
         return Reply([_settled_receipt(outcome) for outcome in outcomes])
 
     async def _begin_use(self, request: BeginUse, payload: memoryview) -> Reply[None]:
-        return Reply(await self._queues.begin_use(request.topic_id, request.group, request.start))
+        await self._queues.begin_use(request.topic_id, request.group, request.start)
+        return Reply(None)
 
     async def _begin_partitions(self, request: BeginPartitions, payload: memoryview) -> Reply[None]:
-        return Reply(await self._queues.begin_partitions(request.topic_id, request.group, request.start))
+        await self._queues.begin_partitions(request.topic_id, request.group, request.start)
+        return Reply(None)
 
     async def _pause(self, request: PauseUse, payload: memoryview) -> Reply[None]:
-        return Reply(await self._queues.pause(request.topic, request.group, request.reason))
+        await self._queues.pause(request.topic, request.group, request.reason)
+        return Reply(None)
 
     async def _resume(self, request: ResumeUse, payload: memoryview) -> Reply[None]:
-        return Reply(await self._queues.resume(request.topic, request.group))
+        await self._queues.resume(request.topic, request.group)
+        return Reply(None)
 
 
 class QueueLookHandlers:
@@ -105,9 +109,7 @@ class QueueLookHandlers:
 
     async def _lease(self, request: LeaseOf, payload: memoryview) -> Reply[HeldLease | None]:
         leases = self._broker.queue_leases
-        return Reply(
-            await leases.of_lease(request.topic_id, request.partition, request.group_id, request.lease_id)
-        )
+        return Reply(await leases.of_lease(request.topic_id, request.partition, request.group_id, request.lease_id))
 
     async def _reliability(self, request: ReliabilityOf, payload: memoryview) -> Reply[Reliability]:
         return Reply(await self._broker.queue_stats.reliability())

@@ -11,9 +11,7 @@ from quiver.topics.catalogue import TopicCatalogue
 
 
 def leased_reply(received: Sequence[Received]) -> Reply[list[LeasedRun]]:
-    runs = [
-        LeasedRun(topic.id, visibility_ms, *run[:9], len(run.frame)) for topic, visibility_ms, run in received
-    ]
+    runs = [LeasedRun(topic.id, visibility_ms, *run[:9], len(run.frame)) for topic, visibility_ms, run in received]
     return Reply(runs, tuple(one.run.frame for one in received))
 
 
@@ -29,11 +27,9 @@ def received_of(reply: Reply[list[LeasedRun]], catalogue: TopicCatalogue) -> lis
     return found
 
 
-def given_back(runs: Sequence[LeasedRun]) -> list[SettleRequest]:
-    """As if they had not been delivered."""
+def returned(runs: Sequence[LeasedRun]) -> list[SettleRequest]:
+    """Settles them as if they had not been delivered."""
     return [
-        SettleRequest(
-            run.topic_id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False
-        )
+        SettleRequest(run.topic_id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False)
         for run in runs
     ]

@@ -1,4 +1,4 @@
-"""A receive from topics whose partitions have several owners: they are asked in turn, then it waits at all of them."""
+"""A receive from topics with several owners: they are asked in turn, then it waits at all of them."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from quiver.links.request import Reply
 from quiver.model.errors import Overloaded, QuiverError, WorkerUnavailable
 from quiver.model.queue import ReceiveRequest
 from quiver.queues.receive import Received
-from quiver.routing.queues.leased_runs import given_back, received_of
+from quiver.routing.queues.leased_runs import received_of, returned
 from quiver.routing.queues.requests import LeasedRun, ReceiveOwned, SettleOwned
 from quiver.system.backoff import Backoff
 from quiver.system.clock import Clock
@@ -22,7 +22,7 @@ OwnedTopics = Mapping[int, Sequence[int]]
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.02, 0.5
 """Before a worker that could not be reached is asked again."""
 _REMEMBERED_GROUPS = 10_000
-_Unreached = WorkerUnavailable | Overloaded
+_UNREACHED = (WorkerUnavailable, Overloaded)
 
 
 class OwnedReceive:
@@ -51,7 +51,7 @@ class OwnedReceive:
 
     def _give_back(self, worker: int, reply: "Reply[list[LeasedRun]]") -> None:
         if reply.value:
-            self._peers.tell(worker, SettleOwned(given_back(reply.value)))
+            self._peers.tell(worker, SettleOwned(returned(reply.value)))
 
 
 class _Round:
@@ -92,14 +92,15 @@ class _Round:
             self._bytes -= len(one.run.frame)
         return []
 
-    def check(self, owner_count: int) -> None:
-        """Raises what is wrong, if nothing was found: an owner that cannot be reached only if there is no other."""
+    def check(self, *, is_over: bool) -> None:
+        """Raises what is wrong, if nothing was found: owners that cannot be reached only if no other is left to ask
+        or to wait for."""
         if self.found:
             return
-        refusals = [error for error in self.problems.values() if not isinstance(error, _Unreached)]
+        refusals = [error for error in self.problems.values() if not isinstance(error, _UNREACHED)]
         if refusals:
             raise refusals[0]
-        if len(self.problems) == owner_count:
+        if is_over and len(self.problems) == len(self._topics):
             raise next(iter(self.problems.values()))
 
 
@@ -144,10 +145,7 @@ class RoutedReceive:
             self._asked(request.group, worker)
             if not round_.is_open:
                 return
-        if round_.found or self._left_ms(round_) == 0:
-            round_.check(len(order))
-        elif any(not isinstance(error, _Unreached) for error in round_.problems.values()):
-            round_.check(len(order))
+        round_.check(is_over=self._left_ms(round_) == 0)
 
     async def _wait(self, round_: _Round, order: Sequence[int]) -> None:
         """At all of them, for the first that has something."""
@@ -180,7 +178,7 @@ class RoutedReceive:
         while (left_ms := self._left_ms(round_)) > 0:
             try:
                 return await self._owned.receive(worker, round_.part(worker, left_ms))
-            except _Unreached:
+            except _UNREACHED:
                 await asyncio.sleep(min(backoff.next_seconds(), left_ms / 1000))
         return []
 

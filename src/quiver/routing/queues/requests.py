@@ -8,10 +8,10 @@ from quiver.links.request import PeerRequest
 from quiver.model.position import Position
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import Receipt, SettleRequest
+from quiver.protocol.link_messages import LinkFailure
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.leases import HeldKey, HeldLease, LeaseCursor, LeasePage
 from quiver.queues.stats import Priorities, Reliability
-from quiver.protocol.link_messages import LinkFailure
 
 
 class LeasedRun(NamedTuple):

@@ -1,17 +1,17 @@
 """Queues: receives go to every owner of the topics, settlements to the owner of each partition."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from quiver.broker.broker import Broker
 from quiver.links.peers import Peers
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.queue import QueueSettings, ReceiveRequest
-from quiver.model.settlement import NACK, Receipt, SettleRequest
+from quiver.model.settlement import Receipt, SettleRequest
 from quiver.model.topic import Topic
 from quiver.protocol.link_messages import link_error
-from quiver.queues.receive import Received
+from quiver.queues.receive import Received, given_back
 from quiver.queues.service import ReceiptOutcome
 from quiver.queues.state.port import Refused, Settlement
 from quiver.routing.owners import Owners
@@ -60,7 +60,7 @@ class RoutedQueues:
 
     async def give_back(self, received: Sequence[Received]) -> None:
         if received:
-            await self.settle(_given_back(received))
+            await self.settle(given_back(received))
 
     def give_back_later(self, received: Sequence[Received]) -> None:
         by_worker: dict[int, list[Received]] = {}
@@ -70,7 +70,7 @@ class RoutedQueues:
             if worker == self._owners.worker:
                 self._local.queues.give_back_later(own)
             else:
-                self._peers.tell(worker, SettleOwned(_given_back(own)))
+                self._peers.tell(worker, SettleOwned(given_back(own)))
 
     # settling
 
@@ -120,7 +120,9 @@ class RoutedQueues:
             except QuiverError as error:
                 return [ReceiptOutcome(error, *receipt[:4]) for receipt in own]
             return [
-                ReceiptOutcome(None if settled.failed is None else link_error(settled.failed), *receipt[:4], *settled[1:])
+                ReceiptOutcome(
+                    None if settled.failed is None else link_error(settled.failed), *receipt[:4], *settled[1:]
+                )
                 for receipt, settled in zip(own, reply.value, strict=True)
             ]
 
@@ -144,14 +146,6 @@ class RoutedQueues:
             await self._peers.call(worker, ResumeUse(topic, group))
 
 
-def _given_back(received: Sequence[Received]) -> list[SettleRequest]:
-    """As if they had not been delivered."""
-    return [
-        SettleRequest(topic.id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False)
-        for topic, _, run in received
-    ]
-
-
 def _settlement(settled: SettledOwned) -> Settlement:
     refused = [
         Refused(start, end, link_error(failed), is_settled) for start, end, failed, is_settled in settled.refused
@@ -167,7 +161,9 @@ def _split(workers: Sequence[int], items: Sequence[T]) -> dict[int, list[tuple[i
     return found
 
 
-def _in_order(count: int, by_worker: "dict[int, list[tuple[int, object]]]", results: Sequence[Sequence[T]]) -> list[T]:
+def _in_order(
+    count: int, by_worker: Mapping[int, Sequence[tuple[int, object]]], results: Sequence[Sequence[T]]
+) -> list[T]:
     placed: dict[int, T] = {}
     for items, of_worker in zip(by_worker.values(), results, strict=True):
         placed.update(zip([place for place, _ in items], of_worker, strict=True))
