@@ -17,10 +17,10 @@ from quiver.gateways.queen.routes.transaction import transaction_routes
 from quiver.gateways.queen.transactions.committer import Committer
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
-def queen_routes(broker: "Broker") -> Routes:
+def queen_routes(broker: "Facade") -> Routes:
     queues, leased = QueenQueues(broker), LeasedMessages(broker)
     finder, committer = AckFinder(broker, leased), Committer(broker)
     merged: dict[str, dict[str, Operation]] = {}
