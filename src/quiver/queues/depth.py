@@ -1,7 +1,7 @@
 """How many messages a queue group has not settled, in a partition and in a topic, and how old they are."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from quiver.delays.service import Delays
@@ -96,17 +96,28 @@ class PartitionDepths:
         self._queues = queues
         self._lease_clock = lease_clock
 
-    async def of_group(self, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
-        """In every topic that the group has used."""
+    async def of_group(
+        self, group: str, *, with_age: bool = True, topic_ids: Collection[int] | None = None
+    ) -> list[PartitionDepth]:
+        """In every topic that the group has used: those given, or as far as this process knows."""
         topics, found = list[Topic](), list[PartitionDepth]()
-        definition = self._groups.group(group)
-        for topic_id in self._queues.topic_ids():
-            if self._has_used(definition, topic_id):
-                with contextlib.suppress(TopicNotFound):
-                    topics.append(self._catalogue.topic_by_id(topic_id))
+        for topic_id in self.topics_of(group) if topic_ids is None else topic_ids:
+            with contextlib.suppress(TopicNotFound):
+                topics.append(self._catalogue.topic_by_id(topic_id))
         for topic in sorted(topics, key=lambda topic: topic.name):
             found += await self.of_topic(topic, group, with_age=with_age)
         return found
+
+    def topics_of(self, group: str) -> list[int]:
+        """The ids of the topics that the group has used, as far as this process knows: partition 0 says so, and the
+        others where that is elsewhere."""
+        definition = self._groups.group(group)
+        return [topic_id for topic_id in self._queues.topic_ids() if self._is_used(definition, topic_id)]
+
+    def _is_used(self, group: Group, topic_id: int) -> bool:
+        if group.kind != "queue" or any(number == 0 for number, _ in self._partitions.owned(topic_id)):
+            return self._has_used(group, topic_id)
+        return any(queue.state(group.id) is not None for queue in self._queues.of(topic_id).values())
 
     async def of_topic(self, topic: Topic, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
         """Nothing when the topic was deleted meanwhile."""

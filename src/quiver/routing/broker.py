@@ -17,15 +17,20 @@ from quiver.partition.partition import Appended, Frame
 from quiver.routing.dead_letters.jobs import RoutedRedriveJobs
 from quiver.routing.dead_letters.service import RoutedDeadLetters
 from quiver.routing.delays.service import RoutedDelays
+from quiver.routing.groups.service import RoutedGroupAdmin, RoutedReset
 from quiver.routing.messages.service import RoutedMessages
 from quiver.routing.not_routed import NotRouted
 from quiver.routing.outbox.targets import LinkedTargets
 from quiver.routing.owners import Owners
+from quiver.routing.polling.service import RoutedPoll, RoutedPollMembers
 from quiver.routing.queues.first_use import LinkedQueues
 from quiver.routing.queues.looks import QueueUses, RoutedDepths, RoutedLeases, RoutedQueueStats
 from quiver.routing.queues.service import RoutedQueues
 from quiver.routing.scatter import Scatter
 from quiver.routing.schedules.service import RoutedSchedules
+from quiver.routing.streams.group_calls import GroupCalls
+from quiver.routing.streams.service import RoutedStreams
+from quiver.routing.streams.sharing import share_streams
 from quiver.routing.topics.other_owners import LinkedOwners
 from quiver.routing.topics.service import RoutedTopics
 from quiver.topics.compaction import TopicCompaction
@@ -50,12 +55,12 @@ class RoutedBroker:
         self.dead_letters = RoutedDeadLetters(local, owners, peers, scatter)
         self.searches: Any = NotRouted("searches")
         self.tails: Any = NotRouted("tails")
-        self.group_admin: Any = NotRouted("group_admin")
-        self.offset_reset: Any = NotRouted("offset_reset")
-        members = NotRouted("streams.members", connections=local.streams.members.connections)
-        self.streams: Any = NotRouted("streams", topic_name=local.streams.topic_name, members=members)
-        self.poll: Any = NotRouted("poll")
-        self.poll_members: Any = NotRouted("poll_members")
+        calls = GroupCalls(owners, peers)
+        self.group_admin = RoutedGroupAdmin(local, calls, scatter)
+        self.offset_reset = RoutedReset(local, calls)
+        self.streams = RoutedStreams(local, calls)
+        self.poll = RoutedPoll(local, owners, peers, self.queues)
+        self.poll_members = RoutedPollMembers(local, calls)
         self.delays = RoutedDelays(local, owners, peers, scatter)
         is_controller = owners.placement.is_controller
         self.redrive_jobs = local.redrive_jobs if is_controller else RoutedRedriveJobs(peers)
@@ -69,6 +74,7 @@ class RoutedBroker:
         """What the parts of the broker ask of other owners themselves."""
         if owners.placement.is_controller:
             self._local.topic_admin.share_with(LinkedOwners(peers))
+        share_streams(self._local, owners, peers, self.streams, self.queues)
         self._local.queues.share_with(LinkedQueues(owners, peers))
         self._local.move_targets.others = LinkedTargets(owners, peers)
         self._local.dead_letter_mover.topics = self._topics

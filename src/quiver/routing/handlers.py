@@ -4,10 +4,15 @@ from quiver.broker.broker import Broker
 from quiver.links.request import Handlers
 from quiver.routing.dead_letters.handlers import DeadLetterHandlers
 from quiver.routing.delays.handlers import DelayHandlers
+from quiver.routing.groups.handlers import GroupHandlers, GroupQueueHandlers
 from quiver.routing.messages.handlers import MessageHandlers
 from quiver.routing.outbox.handlers import MoveHandlers
+from quiver.routing.polling.handlers import PollHandlers
+from quiver.routing.polling.take_handlers import TakeHandlers
 from quiver.routing.queues.handlers import QueueHandlers, QueueLookHandlers
 from quiver.routing.schedules.handlers import ScheduleHandlers
+from quiver.routing.streams.handlers import StreamHandlers
+from quiver.routing.streams.partition_handlers import PartitionHandlers
 from quiver.routing.topics.handlers import TopicHandlers
 
 
@@ -21,3 +26,9 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     DeadLetterHandlers(broker, handlers)
     DelayHandlers(broker, handlers)
     ScheduleHandlers(broker, handlers)
+    StreamHandlers(broker, handlers)
+    PartitionHandlers(broker, handlers)
+    PollHandlers(broker, handlers)
+    TakeHandlers(broker, handlers)
+    GroupHandlers(broker, handlers)
+    GroupQueueHandlers(broker, handlers)

@@ -59,6 +59,10 @@ class GroupDetails(NamedTuple):
     settings: dict[str, Any]
 
 
+UsedTopics = Mapping[str, Collection[int]]
+"""By the name of a queue group, the ids of topics."""
+
+
 class GroupAdmin:
     def __init__(self, groups: Groups, streams: Streams, queues: Queues, lag: GroupLag, *, clock: Clock) -> None:
         self._groups = groups
@@ -74,18 +78,27 @@ class GroupAdmin:
     def names(self, skip: int, limit: int | None) -> list[str]:
         return sorted(self._groups.groups())[skip : None if limit is None else skip + limit]
 
-    async def parts(self, names: Iterable[str]) -> list[GroupPart]:
+    async def used_topics(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """The ids of the topics that queue groups have used, as far as this process knows."""
+        depths, found = self._queues.depths, dict[str, list[int]]()
+        async for name in paced(names):
+            group = self._groups.find(name)
+            if group is not None and group.kind == "queue":
+                found[name] = depths.topics_of(name)
+        return found
+
+    async def parts(self, names: Iterable[str], used: UsedTopics | None = None) -> list[GroupPart]:
         """What this process knows of those groups that are still there; not of stream groups of another one."""
         found = []
         async for name in paced(names):
             group = self._groups.find(name)
             if group is not None and (group.kind == "queue" or self._streams.owns(group.id)):
-                found.append(await self._part(group))
+                found.append(await self._part(group, None if used is None else used.get(name, ())))
         return found
 
-    async def _part(self, group: Group) -> GroupPart:
+    async def _part(self, group: Group, used: Collection[int] | None) -> GroupPart:
         membership, members = self._membership(group), self._members(group)
-        lag = await self._lag.of(group.name, with_age=False)
+        lag = await self._lag.of(group.name, with_age=False, used=used)
         topics = {topic for member in membership.members.values() for topic in member.subscription.topics}
         summary = GroupSummary(
             group.name,
@@ -100,7 +113,7 @@ class GroupAdmin:
         )
         return GroupPart(summary, [member.id for member in members])
 
-    async def describe(self, name: str) -> GroupDetails:
+    async def describe(self, name: str, used: UsedTopics | None = None) -> GroupDetails:
         group = self._groups.group(name)
         membership, members = self._membership(group), self._members(group)
         return GroupDetails(
@@ -112,7 +125,7 @@ class GroupAdmin:
             membership.generation,
             membership.leader_id,
             members,
-            await self._lag.of(name),
+            await self._lag.of(name, used=None if used is None else used.get(name, ())),
             group.settings.settings() | ({"ordering": group.ordering} if group.kind == "queue" else {}),
         )
 

@@ -1,5 +1,6 @@
 """Lag: how far a group of either kind is behind the end of the partitions that it reads."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from quiver.groups.service import Groups
@@ -36,21 +37,25 @@ class GroupLag:
         self._queues = queues
         self._clock = clock
 
-    async def of(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
+    async def of(
+        self, group: str, *, with_age: bool = True, used: Collection[int] | None = None
+    ) -> list[PartitionLag]:
         """The lag in every partition of the topics that the group reads or has read. Each age needs a read.
 
-        Of a queue group: in the partitions of this process. Of a stream group that another process has: nothing.
+        Of a queue group: in the partitions of this process, of those topics that are known to be `used`. Of a stream
+        group that another process has: nothing.
         """
         definition = self.groups.group(group)
         if definition.kind == "queue":
-            return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
+            depths = await self._queues.depths.of_group(group, with_age=with_age, topic_ids=used)
+            return [self._queue_lag(part) for part in depths]
         if not self._streams.owns(definition.id):
             return []
         state = self._streams.group(group)
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
         topics = sorted({partition.topic_id for partition in (*state.offsets, *owners)})
         places = [place for topic_id in topics for place in self._streams.partitions_of(topic_id)]
-        positions = await self._streams.positions.of(definition.id, places, with_age=with_age)
+        positions = await self._streams.positions.of(definition.id, places, with_age=with_age, is_look=True)
         names = {topic_id: self._streams.topic_name(topic_id) for topic_id in topics}
         return [
             self._stream_lag(names[place.topic_id] or "", place, positions[place], owners.get(place))

@@ -56,13 +56,18 @@ class Positions:
         queues.subscribe(self._opened)
 
     async def of(
-        self, group_id: int, partitions: Iterable[TopicPartition], *, with_age: bool = False
+        self,
+        group_id: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        with_age: bool = False,
+        is_look: bool = False,
     ) -> dict[TopicPartition, GroupPosition]:
         """Partitions that do not exist (any more) are left out. The group is one of this process."""
         group = self._journal.find(group_id)
         known = {place: None if group is None else group.offsets.get(place) for place in partitions}
         commits = {place: None if found is None else _commit(found) for place, found in known.items()}
-        facts = await self._owners.partitions.facts(group_id, commits, with_age=with_age)
+        facts = await self._owners.partitions.facts(group_id, commits, with_age=with_age, is_look=is_look)
         return {place: GroupPosition(known[place], found) for place, found in facts.items()}
 
     def commit(self, group_id: int, partition: TopicPartition) -> Commit | None:

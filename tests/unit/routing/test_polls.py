@@ -21,6 +21,7 @@ from tests.unit.routing.group_calls import (
 from quiver.model.errors import GenerationMismatch, MemberNotFound, WorkerUnavailable
 from quiver.model.position import Position
 from quiver.model.settlement import ACK, NACK, Receipt
+from quiver.records.read import open_frame
 from quiver.routing.polling.requests import AskedPart, TakeForMember
 from quiver.streams.owners.port import Commit, PolledPartition
 from quiver.testing.held_storage import Point
@@ -66,7 +67,7 @@ async def test_a_poll_gets_messages_of_all_owners(workers: WorkerSet) -> None:
     member = await join(workers)
     polled = await poll(workers, member)
     assert offsets(polled) == all_of(4)
-    assert [len(read_messages(one.run.frame)) for part in polled for one in part.received] == [4] * PARTITIONS
+    assert [len(open_frame(one.run.frame)) for part in polled for one in part.received] == [4] * PARTITIONS
     assert {part.next_offset for part in polled} == {4}
     assert await poll(workers, member) == []
     told = await workers[2].broker.poll_members.told(GROUP, member)

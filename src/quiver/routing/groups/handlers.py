@@ -13,6 +13,7 @@ from quiver.routing.groups.requests import (
     ResetGroup,
     Rewind,
     SettledOffsets,
+    UsedTopicsOf,
 )
 from quiver.streams.admin import GroupDetails, GroupPart
 from quiver.streams.membership import Membership
@@ -26,6 +27,7 @@ class GroupHandlers:
         handlers.add(DeleteGroup, self._delete)
         handlers.add(ResetGroup, self._reset)
         handlers.add(Describe, self._describe)
+        handlers.add(UsedTopicsOf, self._used_topics)
         handlers.add(PartsOf, self._parts)
         handlers.add(ReadersOf, self._readers)
 
@@ -43,10 +45,13 @@ class GroupHandlers:
         return Reply(await self._reset_of.reset(request.group, request.topic, to, dry_run=request.dry_run))
 
     async def _describe(self, request: Describe, payload: memoryview) -> Reply[GroupDetails]:
-        return Reply(await self._admin.describe(request.group))
+        return Reply(await self._admin.describe(request.group, request.used))
+
+    async def _used_topics(self, request: UsedTopicsOf, payload: memoryview) -> Reply[dict[str, list[int]]]:
+        return Reply(await self._admin.used_topics(request.groups))
 
     async def _parts(self, request: PartsOf, payload: memoryview) -> Reply[list[GroupPart]]:
-        return Reply(await self._admin.parts(request.groups))
+        return Reply(await self._admin.parts(request.groups, request.used))
 
     async def _readers(self, request: ReadersOf, payload: memoryview) -> Reply[dict[int, set[str]]]:
         return Reply(await self._admin.readers(request.topic_ids))

@@ -37,14 +37,21 @@ class ResetGroup(PeerRequest[list[ResetOffset]], frozen=True):
 class Describe(PeerRequest[GroupDetails], frozen=True):
     capability, method = "groups", "describe"
     group: str
+    used: dict[str, list[int]]
 
 
 # of every worker
 
 
+class UsedTopicsOf(PeerRequest[dict[str, list[int]]], frozen=True):
+    capability, method = "groups", "used_topics"
+    groups: list[str]
+
+
 class PartsOf(PeerRequest[list[GroupPart]], frozen=True):
     capability, method = "groups", "parts"
     groups: list[str]
+    used: dict[str, list[int]]
 
 
 class ReadersOf(PeerRequest[dict[int, set[str]]], frozen=True):

@@ -5,7 +5,15 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.model.position import Position
-from quiver.routing.groups.requests import DeleteGroup, Describe, MembershipOf, PartsOf, ReadersOf, ResetGroup
+from quiver.routing.groups.requests import (
+    DeleteGroup,
+    Describe,
+    MembershipOf,
+    PartsOf,
+    ReadersOf,
+    ResetGroup,
+    UsedTopicsOf,
+)
 from quiver.routing.scatter import Scatter
 from quiver.routing.streams.group_calls import GroupCalls
 from quiver.streams.admin import GroupDetails, GroupPart, GroupSummary, merged_details, merged_summary
@@ -22,7 +30,8 @@ class RoutedGroupAdmin:
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         names = self._local.names(skip, limit)
-        look = await self._scatter.look(PartsOf(names), lambda: self._local.parts(names))
+        used = await self._used(names)
+        look = await self._scatter.look(PartsOf(names, used), lambda: self._local.parts(names, used))
         parts: dict[str, list[GroupPart]] = {}
         for part in (part for answer in look.complete() for part in answer):
             parts.setdefault(part.summary.id, []).append(part)
@@ -30,11 +39,21 @@ class RoutedGroupAdmin:
 
     async def describe(self, name: str) -> GroupDetails:
         if self._groups.group(name).kind == "queue":
-            look = await self._scatter.look(Describe(name), lambda: self._local.describe(name))
+            used = await self._used([name])
+            look = await self._scatter.look(Describe(name, used), lambda: self._local.describe(name, used))
             return merged_details(look.complete())
         if self._calls.is_own(name):
             return await self._local.describe(name)
-        return await self._calls.call(name, Describe(name))
+        return await self._calls.call(name, Describe(name, {}))
+
+    async def _used(self, names: list[str]) -> dict[str, list[int]]:
+        """The owner of a topic's partition 0 knows which queue groups use the topic."""
+        queues = [name for name in names if (group := self._groups.find(name)) is not None and group.kind == "queue"]
+        if not queues:
+            return {}
+        look = await self._scatter.look(UsedTopicsOf(queues), lambda: self._local.used_topics(queues))
+        answers = look.complete()
+        return {name: sorted(set().union(*(answer.get(name, ()) for answer in answers))) for name in queues}
 
     async def counts(self, topic_ids: Collection[int]) -> dict[int, int]:
         look = await self._scatter.look(ReadersOf(list(topic_ids)), lambda: self._local.readers(topic_ids))

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from quiver.links.peers import Peers
 from quiver.links.request import PeerRequest
-from quiver.model.errors import QuiverError, TopicNotFound
+from quiver.model.errors import QuiverError, TopicNotFound, WorkerUnavailable
 from quiver.model.names import TopicPartition
 from quiver.model.position import Position
 from quiver.routing.owners import Owners
@@ -28,6 +28,8 @@ from quiver.streams.owners.port import (
 
 logger = logging.getLogger(__name__)
 
+_LOOK_SECONDS = LOOK_SECONDS / 2
+"""Whoever looks at a group may be waiting for this worker."""
 T = TypeVar("T")
 ByPartition = dict[TopicPartition, T]
 
@@ -40,7 +42,12 @@ class LinkedPartitions:
         return await self._ask(partitions, Ends, self._own.ends)
 
     async def facts(
-        self, group_id: int, commits: Mapping[TopicPartition, Commit | None], *, with_age: bool = False
+        self,
+        group_id: int,
+        commits: Mapping[TopicPartition, Commit | None],
+        *,
+        with_age: bool = False,
+        is_look: bool = False,
     ) -> dict[TopicPartition, PartitionFacts]:
         def request(places: list[TopicPartition]) -> Facts:
             return Facts(group_id, [(place, commits[place]) for place in places], with_age)
@@ -48,7 +55,7 @@ class LinkedPartitions:
         async def own(places: list[TopicPartition]) -> ByPartition[PartitionFacts]:
             return await self._own.facts(group_id, {place: commits[place] for place in places}, with_age=with_age)
 
-        return await self._ask(commits, request, own)
+        return await self._ask(commits, request, own, _LOOK_SECONDS if is_look else None)
 
     async def find(self, partitions: Collection[TopicPartition], position: Position) -> dict[TopicPartition, int]:
         return await self._ask(
@@ -109,6 +116,7 @@ class LinkedPartitions:
         partitions: Collection[TopicPartition],
         request: Callable[[list[TopicPartition]], PeerRequest[Any]],
         own: Callable[[list[TopicPartition]], Awaitable[ByPartition[T]]],
+        seconds: float | None = None,
     ) -> ByPartition[T]:
         """All owners at the same time."""
         by_worker = self._by_worker(partitions)
@@ -117,7 +125,11 @@ class LinkedPartitions:
             places = by_worker[worker]
             if worker == self._owners.worker:
                 return await own(places)
-            return dict((await self._peers.call(worker, request(places))).value)
+            try:
+                async with asyncio.timeout(seconds):
+                    return dict((await self._peers.call(worker, request(places))).value)
+            except TimeoutError:
+                raise WorkerUnavailable(worker=worker, problem=f"has not responded within {seconds} s") from None
 
         if len(by_worker) == 1:
             [worker] = by_worker

@@ -43,7 +43,12 @@ class OwnPartitions:
         return {place: partition.committed.high_watermark for place, partition in self._found(partitions)}
 
     async def facts(
-        self, group_id: int, commits: Mapping[TopicPartition, Commit | None], *, with_age: bool = False
+        self,
+        group_id: int,
+        commits: Mapping[TopicPartition, Commit | None],
+        *,
+        with_age: bool = False,
+        is_look: bool = False,
     ) -> dict[TopicPartition, PartitionFacts]:
         found: dict[TopicPartition, PartitionFacts] = {}
         async for place, partition in paced(list(self._found(commits))):

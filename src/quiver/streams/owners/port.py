@@ -113,8 +113,15 @@ class PartitionOwners(Protocol):
         ...
 
     async def facts(
-        self, group_id: int, commits: Mapping[TopicPartition, Commit | None], *, with_age: bool = False
-    ) -> dict[TopicPartition, PartitionFacts]: ...
+        self,
+        group_id: int,
+        commits: Mapping[TopicPartition, Commit | None],
+        *,
+        with_age: bool = False,
+        is_look: bool = False,
+    ) -> dict[TopicPartition, PartitionFacts]:
+        """A look does not wait long for an owner that does not respond."""
+        ...
 
     async def find(self, partitions: Collection[TopicPartition], position: Position) -> dict[TopicPartition, int]:
         """The offsets that a position means now."""
