@@ -17,6 +17,7 @@ from quiver.groups.service import Groups
 from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.messages.producer_contacts import ProducerContacts
 from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
 from quiver.metrics.collector import Collector
@@ -100,6 +101,7 @@ class Broker:
         self.move_targets = MoveTargets(self._partitions.get)
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
+        self.producer_contacts = ProducerContacts(coordinator, self._producer_ids)
         self._publish = self._new_publish(coordinator)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
@@ -143,7 +145,7 @@ class Broker:
 
     def _new_publish(self, coordinator: Coordinator) -> Publish:
         return Publish(
-            self._catalogue, self._partitions, self.delays, coordinator, self._producer_ids, clock=self.clock
+            self._catalogue, self._partitions, self.delays, coordinator, self.producer_contacts, clock=self.clock
         )
 
     def _new_streams(self, randomness: Randomness) -> Streams:
@@ -330,6 +332,16 @@ class Broker:
         """Queues one message before it returns. TopicNotFound also where `publish` would create the topic."""
         self._check_running()
         return self._publish.begin(topic, message)
+
+    def choose_partition(self, topic: str, message: NewMessage) -> tuple[Topic, int]:
+        """Where `begin_publish` would put a message."""
+        found = self._publish.topic(topic)
+        return found, self._publish.choose(found, message)
+
+    def begin_publish_at(self, topic: Topic, partition: int, message: NewMessage) -> PublishFuture | QuiverError:
+        """The same for a partition that was chosen."""
+        self._check_running()
+        return self._publish.begin_at(topic, partition, message)
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         self._check_running()
