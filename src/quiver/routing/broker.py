@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quiver.broker.broker import Broker, BrokerStats
+from quiver.broker.broker import Broker
+from quiver.broker.stats import BrokerStats
 from quiver.links.peers import Peers
 from quiver.messages.browse import BrowseRequest, MessagePage
 from quiver.messages.fetch import FetchedSlice, FetchPart

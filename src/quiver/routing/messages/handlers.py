@@ -57,7 +57,8 @@ class MessageHandlers:
     def _begin(self, chosen: ChosenMessage) -> PublishFuture | QuiverError:
         try:
             topic = self._broker.metadata.catalogue.topic_by_id(chosen.topic_id)
-            return self._broker.begin_publish_at(topic, chosen.partition, chosen.message)
+            self._broker.check_running()
+            return self._broker.publishing.begin_at(topic, chosen.partition, chosen.message)
         except QuiverError as error:
             return error
 

@@ -45,10 +45,13 @@ class RoutedMessages:
         return value_of(self._peers.begin(worker, Produce(topic_id, partition, partition_count), (frame,)))
 
     def begin_publish(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
-        topic, number = self._local.choose_partition(topic_name, message)
+        self._local.check_running()
+        publishing = self._local.publishing
+        topic = publishing.topic(topic_name)
+        number = publishing.choose(topic, message)
         worker = self._owners.placement.partition_worker(topic.name, number)
         if worker == self._owners.worker:
-            return self._local.begin_publish_at(topic, number, message)
+            return publishing.begin_at(topic, number, message)
         return PublishFuture(number, self._single.begin(worker, ChosenMessage(topic.id, number, message)))
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
