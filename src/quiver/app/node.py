@@ -61,16 +61,21 @@ async def start_broker(config: Config, *, in_memory: bool = False, seat: WorkerS
 async def _open_storage(config: Config, seat: WorkerSeat | None, *, in_memory: bool) -> Storage:
     if in_memory:
         return MemoryStorage()
-    return await _open_directory(config, seat) if config.storage is None else await _open_database(config.storage)
+    return (
+        await _open_directory(config, seat)
+        if config.storage is None
+        else await _open_database(config.storage, config.read_from)
+    )
 
 
-async def _open_database(address: str) -> Storage:
+async def _open_database(address: str, read_from: str | None) -> Storage:
     try:
-        from quiver.storage.postgres.storage import PostgresStorage
+        from quiver.storage.postgres.storage import PostgresSettings, PostgresStorage
     except ModuleNotFoundError as error:
         problem = f"{error.name} is not installed; install quivermq[postgres]"
         raise InvalidSetting(setting="storage", problem=problem) from error
-    storage = PostgresStorage(parse_address(address))
+    standby = None if read_from is None else parse_address(read_from)
+    storage = PostgresStorage(parse_address(address), PostgresSettings(read_from=standby))
     try:
         await storage.open()
     except BaseException:

@@ -65,6 +65,21 @@ select data, next_offset from (
 where total <= $4 or total = size
 order by base_offset
 
+-- read_from_standby: nothing from a server that is no standby of the same cluster
+select data, next_offset from (
+    select base_offset, data, next_offset, octet_length(data) as size,
+        sum(octet_length(data)) over (order by base_offset rows unbounded preceding) as total
+    from (
+        select base_offset, data, next_offset from frame
+        where log = $1 and next_offset > $2 and next_offset <= $3 and base_offset >= coalesce(
+            (select max(base_offset) from frame where log = $1 and base_offset <= $2), $2)
+        order by base_offset limit $5
+    ) as ahead
+) as run
+where (total <= $4 or total = size)
+    and pg_is_in_recovery() and (select system_identifier from pg_control_system()) = $6
+order by base_offset
+
 -- find_priority
 select min(found.base_offset) from unnest($3::smallint[]) as wanted (priority), lateral (
     (
@@ -185,6 +200,9 @@ delete from snapshot where log = $1
 
 -- next_start_epoch
 update start_epoch set value = value + 1 returning value
+
+-- system_identifier
+select system_identifier from pg_control_system()
 
 -- coordination_get
 select value, revision from coordination_entry where key = $1
