@@ -2,11 +2,18 @@
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quiver.app.config import Config
+from quiver.app.workers.inbox_reader import InboxReader
 from quiver.app.workers.seat import WorkerSeat
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.cluster.placement import ALONE, Placement
+from quiver.coordination.port import Coordination
+from quiver.links.peers import Peers
 from quiver.model.errors import InvalidSetting
+from quiver.routing.facade import Facade
+from quiver.routing.worker import Worker
 from quiver.storage.compactor import process_compactor
 from quiver.storage.history import History
 from quiver.storage.local.settings import LocalSettings, LocalSystem
@@ -15,61 +22,103 @@ from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
 from quiver.storage.postgres.database.address import parse_address
 
+if TYPE_CHECKING:
+    from quiver.coordination.postgres import PostgresCoordination
+
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RunningBroker:
-    """A started broker and the storage under it."""
+class Data:
+    """Where a broker keeps everything."""
 
     storage: Storage
+    coordination: "PostgresCoordination | None" = None
+    """Without it, coordination is in a journal of the broker."""
+
+    async def close(self) -> None:
+        if self.coordination is not None:
+            await self.coordination.close()
+        await self.storage.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A started broker and what is under it."""
+
+    data: Data
     broker: Broker
+    facade: Facade
+    """What gateways call: the broker itself unless it is one worker of several."""
 
     async def stop(self) -> None:
         """Finishes what was accepted, syncs and closes; safe to call again."""
         try:
             await self.broker.stop()
         finally:
-            await self.storage.close()
+            await self.data.close()
 
 
-async def start_broker(config: Config, *, in_memory: bool = False, seat: WorkerSeat | None = None) -> RunningBroker:
+async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
     """Opens the data directory or the database and starts a broker on it; one in memory touches neither.
 
     Raises DataDirectoryInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
-    storage = await _open_storage(config, seat, in_memory=in_memory)
-    broker = Broker(
-        storage,
-        limits=config.limits,
-        settings=BrokerSettings(
-            auto_create=config.auto_create,
-            topic_defaults=config.topic_defaults,
-            transaction_max_ms=config.transaction_max_ms,
-            delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
-        ),
-    )
+    data = await _open_data(config, in_memory=in_memory)
+    settings = _settings(config, ALONE)
+    broker = Broker(data.storage, limits=config.limits, settings=settings, coordination=data.coordination)
     try:
         await broker.start()
     except BaseException:
-        await _abandon(broker, storage)
+        await _abandon(broker, data)
         raise
-    return RunningBroker(storage, broker)
+    return RunningBroker(data, broker, broker)
 
 
-async def _open_storage(config: Config, seat: WorkerSeat | None, *, in_memory: bool) -> Storage:
-    if in_memory:
-        return MemoryStorage()
-    return (
-        await _open_directory(config, seat)
-        if config.storage is None
-        else await _open_database(config.storage, config.read_from)
+async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> tuple[RunningBroker, Peers]:
+    """The same for one worker of several. It takes links of the others before it starts: they may wait for it."""
+    storage, placement = await _open_directory(config, seat), Placement(seat.worker, seat.workers)
+
+    def new_broker(coordination: Coordination | None) -> Broker:
+        settings = _settings(config, placement)
+        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
+
+    worker = Worker(placement, seat.dial, new_broker)
+    inbox.start(worker.peers.accept)
+    try:
+        await worker.start()
+    except BaseException:
+        inbox.stop()
+        await worker.peers.close(0)
+        await _abandon(worker.local, Data(storage))
+        raise
+    return RunningBroker(Data(storage), worker.local, worker.broker), worker.peers
+
+
+def _settings(config: Config, placement: Placement) -> BrokerSettings:
+    return BrokerSettings(
+        auto_create=config.auto_create,
+        topic_defaults=config.topic_defaults,
+        transaction_max_ms=config.transaction_max_ms,
+        delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
+        placement=placement,
     )
 
 
-async def _open_database(address: str, read_from: str | None) -> Storage:
+async def _open_data(config: Config, *, in_memory: bool) -> Data:
+    if in_memory:
+        return Data(MemoryStorage())
+    if config.storage is not None:
+        return await _open_database(config.storage, config.read_from)
+    if config.read_from is not None:
+        raise InvalidSetting(setting="read_from", problem="needs --storage: it names a standby of that database")
+    return Data(await _open_directory(config, None))
+
+
+async def _open_database(address: str, read_from: str | None) -> Data:
     try:
+        from quiver.coordination.postgres import PostgresCoordination
         from quiver.storage.postgres.storage import PostgresSettings, PostgresStorage
     except ModuleNotFoundError as error:
         problem = f"{error.name} is not installed; install quivermq[postgres]"
@@ -81,7 +130,9 @@ async def _open_database(address: str, read_from: str | None) -> Storage:
     except BaseException:
         await storage.close()
         raise
-    return storage
+    coordination = PostgresCoordination(storage.resources.database)
+    await coordination.open()
+    return Data(storage, coordination)
 
 
 async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStorage:
@@ -104,9 +155,9 @@ async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStora
     return storage
 
 
-async def _abandon(broker: Broker, storage: Storage) -> None:
+async def _abandon(broker: Broker, data: Data) -> None:
     """Closes a broker whose start failed; the first error is the one worth reporting."""
-    for end in (broker.stop, storage.close):
+    for end in (broker.stop, data.close):
         try:
             await end()
         except Exception:

@@ -42,7 +42,7 @@ def test_publish_queues_transactions_delays_and_a_restart(start_broker: StartBro
         for durability in ("fsync", "interval"):
             found = sorted(int(message.value) for message in q.read(durability, end="latest"))
             assert found == list(range(5000))
-        assert [message.value for message in q.read("accounts", end="latest")] == [b"kept", b"later"]
+        assert {message.value for message in q.read("accounts", end="latest")} == {b"kept", b"later"}
         with q.work("fsync", group="workers") as work:
             for job in work:
                 with job:
@@ -91,7 +91,7 @@ def test_tables_are_created_updated_and_never_taken_from_a_newer_version(
     postgres.sql(f"insert into {schema}.migration (version, name) values (99, 'later')")
     with pytest.raises(BrokerExited) as refused:
         start_broker("--storage", database)
-    assert "have version 99, and this Quiver knows versions up to 1" in refused.value.log
+    assert "have version 99, and this Quiver knows versions up to 2" in refused.value.log
     done = run_cli("", "storage", "migrate", "--storage", database)
     assert done.returncode == 1
     assert b"upgrade the older side" in done.stderr
