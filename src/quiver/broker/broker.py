@@ -109,11 +109,11 @@ class Broker:
         self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
         self.streams = self._new_streams(randomness)
-        self.lag = GroupLag(self.groups, self.streams, self.queues, self._partitions, clock=self.clock)
-        self.offset_reset = OffsetReset(self.groups, self.streams, self.queues, self._catalogue, self._partitions)
+        self.lag = GroupLag(self.groups, self.streams, self.queues, clock=self.clock)
+        self.offset_reset = OffsetReset(self.groups, self.streams, self._catalogue)
         self.group_admin = GroupAdmin(self.groups, self.streams, self.queues, self.lag, clock=self.clock)
         self.transactions = self._new_transactions(coordinator)
-        self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
+        self.poll = Poll(self.groups, self.streams, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
@@ -239,6 +239,7 @@ class Broker:
         groups_lost = self.streams.problem
         if groups_lost is None:
             await self.queues.open()
+            await self.streams.catch_up()
         await self.delays.start()
         if groups_lost is None:
             if self.settings.placement.is_controller:

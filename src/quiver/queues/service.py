@@ -191,6 +191,11 @@ class Queues:
         """What holds for a group in a topic."""
         return self._settings.of(topic_id, self._groups.group(group).id)
 
+    def follow(self, queue: PartitionQueue, group_id: int, offset: int, version: int) -> None:
+        """The group has committed an offset in the queue's partition: see `PartitionQueue.follow`."""
+        if queue.follow(group_id, offset, version):
+            self.watchers.wake(group_id)
+
     def note_time(self, queue: PartitionQueue, at_ms: int) -> None:
         """A lease ends there at that time."""
         self._times.note(queue, at_ms)

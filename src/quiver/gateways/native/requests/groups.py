@@ -66,11 +66,11 @@ async def _heartbeat(broker: Facade, request: GroupHeartbeat) -> Message:
 
 async def _assignment(broker: Facade, group: str, view: MemberView) -> MemberAssignment:
     assigned = []
-    async for part in paced(sorted(view.assigned)):
+    offsets = await broker.streams.next_offsets(group, view.assigned)
+    async for part in paced(sorted(offsets)):
         name = broker.streams.topic_name(part.topic_id)
         if name is not None:
-            offset = await broker.streams.next_offset(group, part)
-            assigned.append(AssignedPart(part.topic_id, name, part.partition, offset))
+            assigned.append(AssignedPart(part.topic_id, name, part.partition, offsets[part]))
     return MemberAssignment(
         view.member_id,
         view.generation,

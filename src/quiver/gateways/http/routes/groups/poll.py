@@ -32,7 +32,7 @@ from quiver.model.times import parse_duration_ms
 if TYPE_CHECKING:
     from quiver.queues.service import Received
     from quiver.routing.facade import Facade
-    from quiver.streams.poll.poll import PolledPartition
+    from quiver.streams.owners.port import PolledPartition
 
 AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
