@@ -1,6 +1,7 @@
 """Retention and snapshots, on a timer."""
 
 from quiver.producers.service import ProducerIds
+from quiver.streams.settled_retention import SettledRetention
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 from quiver.telemetry.failures import Failures
@@ -19,6 +20,7 @@ class Maintenance:
         catalogue: TopicCatalogue,
         partitions: Partitions,
         producer_ids: ProducerIds,
+        settled: SettledRetention,
         *,
         clock: Clock,
         every_seconds: float,
@@ -26,6 +28,7 @@ class Maintenance:
         self._catalogue = catalogue
         self._partitions = partitions
         self._producer_ids = producer_ids
+        self._settled = settled
         self._clock = clock
         self._snapshots_due = 0.0
         self.task = PeriodicTask("maintenance", self._run, every_seconds=every_seconds)
@@ -47,10 +50,11 @@ class Maintenance:
 
     async def _apply_retention(self, failures: Failures) -> None:
         for topic in self._catalogue.topics():
-            async for partition in paced(self._partitions.of(topic.id)):
+            async for number, partition in paced(self._partitions.owned(topic.id)):
                 if partition.log.failure is None:
                     with failures.of(f"retention of {partition.name}"):
                         await partition.retain(topic.config)
+                        await self._settled.apply(topic, number, partition)
 
     async def _snapshot_partitions(self, failures: Failures) -> None:
         async for partition in paced(self._partitions.all()):
