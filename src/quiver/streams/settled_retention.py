@@ -24,19 +24,19 @@ class SettledRetention:
     async def apply(self, topic: Topic, number: int, partition: Partition) -> None:
         """Whole segments go. Nothing does while no group has begun, or while one has not begun in the partition."""
         after_ms = topic.config.settled_retention_ms
-        lowest = None if after_ms is None else self._lowest(topic, number)
+        lowest = None if after_ms is None else await self._lowest(topic, number)
         if after_ms is None or lowest is None or lowest <= partition.log.start_offset:
             return
         old = await partition.log.offset_for_time(self._clock.now_ms() - after_ms)
         if min(lowest, old) > partition.log.start_offset:
             await partition.drop_below(min(lowest, old))
 
-    def _lowest(self, topic: Topic, number: int) -> int | None:
+    async def _lowest(self, topic: Topic, number: int) -> int | None:
         """Everything below is settled for every group that uses the topic."""
         found: list[int] = []
         for group in self._groups.groups().values():
             if self._uses(group, topic):
-                position = self._position(group, TopicPartition(topic.id, number))
+                position = await self._position(group, TopicPartition(topic.id, number))
                 if position is None:
                     return None
                 found.append(position)
@@ -52,10 +52,11 @@ class SettledRetention:
         owned = (place for member in state.membership.members.values() for place in member.owned)
         return any(place.topic_id == topic.id for place in (*state.offsets, *owned))
 
-    def _position(self, group: Group, place: TopicPartition) -> int | None:
+    async def _position(self, group: Group, place: TopicPartition) -> int | None:
         if group.kind == "stream":
             if self._placement.group_worker(group.name) != self._placement.worker:
                 return None
-            return self._streams.positions.position(group.id, place)
+            found = await self._streams.positions.of(group.id, [place])
+            return found[place].position if place in found else None
         queue = self._queues.partition_queues(place.topic_id).get(place.partition)
         return None if queue is None else queue.settled_offset(group.id)

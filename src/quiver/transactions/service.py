@@ -351,7 +351,7 @@ class Transactions:
         check_offset_count(groups)
         for group in groups:
             offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
-            self._streams.check_offsets(offsets)
+            await self._streams.check_offsets(offsets)
             if group.member_id is None:
                 await self._streams.groups.stream_group(group.group)
             self._streams.offsets.check_commit(

@@ -18,7 +18,7 @@ from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, 
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.journal.shard import shard_log_id
 from quiver.streams.member import Subscription
-from quiver.streams.poll.poll import PolledPartition
+from quiver.streams.owners.port import PolledPartition
 from quiver.testing.held_storage import HeldStorage
 from quiver.transactions.coordinator import LOG_ID as TRANSACTION_JOURNAL
 

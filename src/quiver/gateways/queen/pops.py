@@ -14,8 +14,8 @@ from quiver.model.queue import ReceiveRequest
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 _LOOK_SECONDS = 0.1
 """How often a pop that waits for a queue that does not exist looks for it."""
@@ -26,7 +26,7 @@ Find = Callable[[], Sequence[Topic]]
 
 
 class Pops:
-    def __init__(self, broker: "Broker", subscriptions: Subscriptions) -> None:
+    def __init__(self, broker: "Facade", subscriptions: Subscriptions) -> None:
         self._broker = broker
         self._subscriptions = subscriptions
         self._windows = WindowGate(broker)

@@ -8,8 +8,8 @@ from quiver.gateways.queen.stored_messages import newest_messages
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.depth import QueueDepth
+    from quiver.routing.facade import Facade
 
 _LOOKED_AT = 1_000
 """Newest messages in which partitions are counted."""
@@ -32,7 +32,7 @@ class QueueNumbers(NamedTuple):
         return max(0, self.total - self.pending - self.processing)
 
 
-async def queue_numbers(broker: "Broker", topic: Topic, *, looked_at: int = _LOOKED_AT) -> QueueNumbers:
+async def queue_numbers(broker: "Facade", topic: Topic, *, looked_at: int = _LOOKED_AT) -> QueueNumbers:
     details = await broker.describe(topic.name)
     depths = await broker.queue_depths.of_all(topic.name)
     keys: dict[bytes, int] = {}

@@ -15,7 +15,7 @@ from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 RECORDS_TOPIC = "__queen"
 _SETTINGS = {"partitions": 1, "cleanup": "compact", "retention": None, "dedup_window": 0}
@@ -24,7 +24,7 @@ _SETTINGS = {"partitions": 1, "cleanup": "compact", "retention": None, "dedup_wi
 class QueenRecords:
     """By key. The topic is created with the first record; whoever only looks creates nothing."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
         self._rows: dict[str, bytes] = {}
         self._topic_id = 0

@@ -12,14 +12,14 @@ from quiver.records.read import open_frame
 from quiver.structures.murmur2 import partition_for
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 _CONSUMER = "queen-seek"
 
 
 class PartitionSeek:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def forward(self, topic: Topic, group: str, key: bytes, to: Position) -> None:

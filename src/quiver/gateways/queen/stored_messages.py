@@ -11,7 +11,7 @@ from quiver.model.topic import Topic
 from quiver.structures.murmur2 import partition_for
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
     from quiver.topics.details import TopicDetails
 
 _SEARCHED = 10_000
@@ -34,7 +34,7 @@ _ANY = Window()
 
 
 async def newest_messages(
-    broker: "Broker", topic: Topic, details: "TopicDetails", limit: int, window: Window = _ANY
+    broker: "Facade", topic: Topic, details: "TopicDetails", limit: int, window: Window = _ANY
 ) -> list[StoredMessage]:
     """At most this many, the newest first."""
     found: list[StoredMessage] = []
@@ -49,7 +49,7 @@ async def newest_messages(
 
 
 async def _read(
-    broker: "Broker", topic: Topic, partition: int, run: tuple[int, int], window: Window
+    broker: "Facade", topic: Topic, partition: int, run: tuple[int, int], window: Window
 ) -> list[StoredMessage]:
     at, end = run
     found: list[StoredMessage] = []
@@ -63,7 +63,7 @@ async def _read(
     return found
 
 
-async def find_message(broker: "Broker", topic: Topic, key: bytes | None, transaction: str) -> tuple[int, int] | None:
+async def find_message(broker: "Facade", topic: Topic, key: bytes | None, transaction: str) -> tuple[int, int] | None:
     """Partition and offset: by the message's id, or in the transactionId itself."""
     if key is not None:
         partition = partition_for(key, topic.config.partitions)
@@ -74,7 +74,7 @@ async def find_message(broker: "Broker", topic: Topic, key: bytes | None, transa
     return None if named is None or named.topic_id != topic.id else (named.partition, named.offset)
 
 
-async def search_message(broker: "Broker", topic: Topic, key: bytes, transaction: str) -> StoredMessage | None:
+async def search_message(broker: "Facade", topic: Topic, key: bytes, transaction: str) -> StoredMessage | None:
     """The message itself, also when its id is forgotten, if it is among the newest."""
     place = await find_message(broker, topic, key, transaction)
     if place is not None:

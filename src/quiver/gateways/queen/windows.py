@@ -11,8 +11,8 @@ from quiver.model.topic import Topic
 from quiver.records.read import open_frame
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 
 def has_window(topic: Topic) -> bool:
@@ -20,7 +20,7 @@ def has_window(topic: Topic) -> bool:
 
 
 class WindowGate:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def passed(self, received: "Sequence[Received]") -> "list[Received]":

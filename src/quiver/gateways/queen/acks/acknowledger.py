@@ -19,11 +19,11 @@ from quiver.model.settlement import NACK, SettleRequest
 from quiver.system.pace import bounded_gather
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class Acknowledger:
-    def __init__(self, broker: "Broker", finder: AckFinder) -> None:
+    def __init__(self, broker: "Facade", finder: AckFinder) -> None:
         self._broker = broker
         self._finder = finder
 

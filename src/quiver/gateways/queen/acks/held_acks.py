@@ -16,9 +16,9 @@ from quiver.queues.leases import HeldKey
 from quiver.records.read import open_frame
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.groups.events import Group
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 NOT_FOUND = "Message not found"
 LEASE_LOST = "Invalid or expired lease"
@@ -69,7 +69,7 @@ class HeldAcks(NamedTuple):
 
 
 class AckFinder:
-    def __init__(self, broker: "Broker", leased: LeasedMessages) -> None:
+    def __init__(self, broker: "Facade", leased: LeasedMessages) -> None:
         self._broker = broker
         self._leased = leased
         self._settled = SettledMessages(broker, leased)

@@ -9,13 +9,13 @@ from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _NO_LEASE = 0
 
 
 class SettledMessages:
-    def __init__(self, broker: "Broker", leased: LeasedMessages) -> None:
+    def __init__(self, broker: "Facade", leased: LeasedMessages) -> None:
         self._broker = broker
         self._leased = leased
 

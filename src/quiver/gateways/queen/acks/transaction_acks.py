@@ -19,14 +19,14 @@ from quiver.model.settlement import NACK, SettleRequest
 from quiver.model.transaction import LeasedAcks
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 
 class TransactionAcks:
     """The acknowledgements of one transaction. `release` is called when it has ended, however it did."""
 
-    def __init__(self, broker: "Broker", finder: AckFinder) -> None:
+    def __init__(self, broker: "Facade", finder: AckFinder) -> None:
         self._broker = broker
         self._finder = finder
         self._received: list[Received] = []

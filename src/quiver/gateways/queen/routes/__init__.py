@@ -24,10 +24,10 @@ from quiver.gateways.queen.subscriptions import Subscriptions
 from quiver.gateways.queen.transactions.committer import Committer
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
-def queen_routes(broker: "Broker") -> Routes:
+def queen_routes(broker: "Facade") -> Routes:
     queues, leased = QueenQueues(broker), LeasedMessages(broker)
     subscriptions = Subscriptions(QueenRecords(broker))
     finder, committer = AckFinder(broker, leased), Committer(broker)

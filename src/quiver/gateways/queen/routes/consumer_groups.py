@@ -23,7 +23,7 @@ from quiver.model.topic import Topic
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
     from quiver.streams.admin import GroupDetails
     from quiver.streams.lag import PartitionLag
 
@@ -94,7 +94,7 @@ class GroupChanged(msgspec.Struct, kw_only=True, rename="camel"):
 
 class ConsumerGroupRoutes:
     def __init__(
-        self, broker: "Broker", queues: QueenQueues, subscriptions: Subscriptions, seek: PartitionSeek
+        self, broker: "Facade", queues: QueenQueues, subscriptions: Subscriptions, seek: PartitionSeek
     ) -> None:
         self._broker = broker
         self._queues = queues
@@ -228,7 +228,7 @@ def _lag(parts: "Sequence[PartitionLag]") -> tuple[int, float]:
 
 
 def consumer_group_routes(
-    broker: "Broker", queues: QueenQueues, subscriptions: Subscriptions, seek: PartitionSeek
+    broker: "Facade", queues: QueenQueues, subscriptions: Subscriptions, seek: PartitionSeek
 ) -> Routes:
     routes = ConsumerGroupRoutes(broker, queues, subscriptions, seek)
     root, known = "/api/v1/consumer-groups", (GroupNotFound, TopicNotFound, GroupNotEmpty)

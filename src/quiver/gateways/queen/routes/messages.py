@@ -27,7 +27,7 @@ from quiver.model.trace.life import GroupStanding, LifeEvent, MessageLife
 from quiver.system.pace import Pace
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _HOUR_MS = 3_600_000
 _LOOKED_AT = 2_000
@@ -102,7 +102,7 @@ class DeadLetterAction(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class MessageRoutes:
-    def __init__(self, broker: "Broker", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
         self._broker = broker
         self._queues = queues
 
@@ -266,7 +266,7 @@ def _events(life: MessageLife | None) -> list[LifeEvent]:
     return [] if life is None else list(life.events)
 
 
-def message_routes(broker: "Broker", queues: QueenQueues) -> Routes:
+def message_routes(broker: "Facade", queues: QueenQueues) -> Routes:
     routes, one = MessageRoutes(broker, queues), "/api/v1/messages/{partition_id}/{transaction}"
     unknown = (MessageNotFound,)
     return {

@@ -24,8 +24,8 @@ from quiver.model.times import parse_time_ms
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 _MOST_PARTITIONS = 1_000
 _NOTHING = Response(b"", 204, content_type=b"application/json")
@@ -47,7 +47,7 @@ class PopQuery(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class PopRoutes:
-    def __init__(self, broker: "Broker", queues: QueenQueues, leased: LeasedMessages, pops: Pops) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, leased: LeasedMessages, pops: Pops) -> None:
         self._broker = broker
         self._pops = pops
         self._queues = queues
@@ -123,7 +123,7 @@ def _subscription(query: PopQuery, now_ms: int) -> Subscription:
     return Subscription(mode="timestamp", from_ms=parse_time_ms(query.subscription_from, "subscriptionFrom"))
 
 
-def pop_routes(broker: "Broker", queues: QueenQueues, leased: LeasedMessages, pops: Pops) -> Routes:
+def pop_routes(broker: "Facade", queues: QueenQueues, leased: LeasedMessages, pops: Pops) -> Routes:
     operation = Operation(
         handler=PopRoutes(broker, queues, leased, pops).pop,
         summary="Pop messages: they are leased until they are acked; 204 when there are none",

@@ -19,7 +19,7 @@ from quiver.model.topic import Topic
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _COUNTED_IN = "Of the newest 1,000 messages: there is no list of all partitions."
 _LOOKED_AT = 10_000
@@ -104,7 +104,7 @@ class QueueDeleted(msgspec.Struct, kw_only=True):
 
 
 class ResourceRoutes:
-    def __init__(self, broker: "Broker", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
         self._broker = broker
         self._queues = queues
 
@@ -227,7 +227,7 @@ def _by_label(queues: list[QueenQueue], label: str) -> list[tuple[str, dict[str,
     ]
 
 
-def resource_routes(broker: "Broker", queues: QueenQueues) -> Routes:
+def resource_routes(broker: "Facade", queues: QueenQueues) -> Routes:
     routes, root = ResourceRoutes(broker, queues), "/api/v1/resources"
     return {
         f"{root}/overview": {"GET": queen_operation(routes.overview, "How much there is", ResourceOverview)},

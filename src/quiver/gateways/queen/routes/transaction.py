@@ -33,8 +33,8 @@ from quiver.model.limits import PUBLISHED_AT_ONCE
 from quiver.system.pace import Pace
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.messages.publish import Published
+    from quiver.routing.facade import Facade
 
 
 class QueenStep(msgspec.Struct, kw_only=True, rename="camel"):
@@ -87,7 +87,7 @@ class _Refused(Exception):
 
 
 class TransactionRoute:
-    def __init__(self, broker: "Broker", queues: QueenQueues, finder: AckFinder, committer: Committer) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, finder: AckFinder, committer: Committer) -> None:
         self._broker = broker
         self._queues = queues
         self._finder = finder
@@ -233,7 +233,7 @@ def _ack_result(index: int, step: QueenStep, result: AckResult, place: tuple[int
     )
 
 
-def transaction_routes(broker: "Broker", queues: QueenQueues, finder: AckFinder, committer: Committer) -> Routes:
+def transaction_routes(broker: "Facade", queues: QueenQueues, finder: AckFinder, committer: Committer) -> Routes:
     ack = {"type": "ack", "transactionId": "order-1", "partitionId": "1-RGVmYXVsdA", "status": "completed"}
     operation = Operation(
         handler=TransactionRoute(broker, queues, finder, committer).run,

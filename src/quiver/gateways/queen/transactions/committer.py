@@ -12,7 +12,7 @@ from quiver.model.transaction import LeasedAcks, ProducerKey
 from quiver.system.pace import Pace
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _IDLE_PRODUCERS = 64
 _TIMEOUT_MS = 60_000
@@ -21,7 +21,7 @@ _TIMEOUT_MS = 60_000
 class Committer:
     """Producers are used again, so a transaction costs one record of the journal and not two."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
         self._idle: list[ProducerKey] = []
         self._aborting: set[asyncio.Task[None]] = set()

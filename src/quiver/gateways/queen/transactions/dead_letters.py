@@ -18,12 +18,12 @@ from quiver.model.topic import Topic
 from quiver.queues.state.port import Dead
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _REASON = "rejected"
 
 
-async def dead_letters(broker: "Broker", planned: Sequence[tuple[HeldAcks, Plan]]) -> list[Push]:
+async def dead_letters(broker: "Facade", planned: Sequence[tuple[HeldAcks, Plan]]) -> list[Push]:
     """The messages for the dead-letter topics, which are created if need be."""
     found: list[Push] = []
     for one, plan in planned:
@@ -37,7 +37,7 @@ async def dead_letters(broker: "Broker", planned: Sequence[tuple[HeldAcks, Plan]
     return found
 
 
-async def _topic(broker: "Broker", topic: Topic) -> Topic:
+async def _topic(broker: "Facade", topic: Topic) -> Topic:
     name, count = dead_letter_topic(topic.name), topic.config.partitions
     try:
         found = broker.topic(name)
@@ -48,7 +48,7 @@ async def _topic(broker: "Broker", topic: Topic) -> Topic:
     return found if found.config.partitions >= count else await broker.alter_topic(name, {"partitions": count})
 
 
-async def _read(broker: "Broker", one: HeldAcks, start: int, end: int) -> list[StoredMessage]:
+async def _read(broker: "Facade", one: HeldAcks, start: int, end: int) -> list[StoredMessage]:
     """Those that retention has not removed."""
     found: list[StoredMessage] = []
     while start < end:
@@ -61,7 +61,7 @@ async def _read(broker: "Broker", one: HeldAcks, start: int, end: int) -> list[S
     return found
 
 
-def _letter(broker: "Broker", one: HeldAcks, message: StoredMessage, error: str) -> NewMessage:
+def _letter(broker: "Facade", one: HeldAcks, message: StoredMessage, error: str) -> NewMessage:
     place, held = one.place, one.held
     dead = Dead(message.offset, message.offset + 1, message.priority, held.attempt, 0, _REASON, error)
     row = StoredRow(
