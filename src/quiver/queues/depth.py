@@ -37,6 +37,8 @@ class PartitionDepth(NamedTuple):
     """When the oldest message that is not settled arrived."""
     blocked_keys: Sequence[tuple[bytes, int]] = ()
     consumers: Mapping[str, int] = {}
+    blocked: int = 0
+    """Messages that wait for an earlier one of their key."""
 
 
 class QueueDepth(NamedTuple):
@@ -59,23 +61,27 @@ class QueueDepth(NamedTuple):
     paused_since_ms: int | None = None
     """Set while the group gets nothing from the topic."""
     pause_reason: str = ""
+    blocked: int = 0
+    """Messages that wait for an earlier one of their key."""
 
 
 def queue_depth(group: str, parts: Iterable[PartitionDepth], *, now_ms: int, delayed: int) -> QueueDepth:
     """Over the partitions of a topic."""
     ready, blocked = [0] * LEVELS, list[tuple[bytes, int]]()
     consumers: dict[str, int] = {}
-    leased = retrying = dead = oldest_age_ms = 0
+    leased = retrying = dead = oldest_age_ms = waiting = 0
     for part in parts:
         ready = [sum(pair) for pair in zip(ready, part.ready_by_level, strict=True)]
         leased, retrying, dead = leased + part.leased, retrying + part.retrying, dead + part.dead
         blocked += part.blocked_keys
+        waiting += part.blocked
         if part.oldest_ms is not None:
             oldest_age_ms = max(oldest_age_ms, now_ms - part.oldest_ms)
         for consumer, held in part.consumers.items():
             consumers[consumer] = consumers.get(consumer, 0) + held
     blocked = sorted(blocked, key=lambda key: -key[1])[:_BLOCKED_KEYS_SHOWN]
-    return QueueDepth(group, sum(ready), ready, leased, retrying, delayed, dead, oldest_age_ms, blocked, consumers)
+    counts = (group, sum(ready), ready, leased, retrying, delayed, dead, oldest_age_ms)
+    return QueueDepth(*counts, blocked, consumers, blocked=waiting)
 
 
 class PartitionDepths:
@@ -251,6 +257,7 @@ async def partition_depth(
         await append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),
+        max(0, counts.read_ahead - sum(available)),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from quiver.model.errors import GroupNotFound, LeaseLost, WorkerUnavailable
+from quiver.model.errors import GroupNotEmpty, GroupNotFound, LeaseLost, WorkerUnavailable
 from quiver.model.position import LATEST
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, NACK, REJECT, Receipt, SettleRequest
@@ -67,6 +67,19 @@ def refused(settlements: Sequence[Settlement]) -> list[type[Exception]]:
     return [type(each.error) for settlement in settlements for each in settlement.refused]
 
 
+async def until_waiting(workers: WorkerSet, *numbers: int) -> None:
+    """Returns when a consumer waits at each of these workers."""
+    for number in numbers:
+        while True:
+            try:
+                workers[number].local.queues.check_idle("g")
+            except GroupNotEmpty:
+                break
+            except GroupNotFound:
+                pass
+            await asyncio.sleep(0)
+
+
 async def test_a_receive_gets_messages_of_all_owners(workers: WorkerSet, topic: Topic) -> None:
     for number in range(6):
         await publish(workers, topic, number, b"%d" % number)
@@ -107,7 +120,7 @@ async def test_what_comes_too_late_is_given_back_uncounted(workers: WorkerSet, t
         asyncio.ensure_future(workers[0].broker.queues.receive(wanted(topic, wait_ms=60_000, max_messages=1)))
         for _ in range(2)
     ]
-    await asyncio.sleep(0.05)
+    await until_waiting(workers, 0, 1, 2)
     await asyncio.gather(*(publish(workers, topic, number, b"%d" % number) for number in range(6)))
     got = [one for each in await asyncio.gather(*waiting) for one in each]
     while len(got) < 6:
@@ -139,10 +152,10 @@ async def test_a_worker_that_is_started_again_is_waited_at(workers: WorkerSet, t
     victim = 1 if owner(workers, topic, 0) != 1 else 2
     asked = 3 - victim
     waiting = asyncio.ensure_future(workers[asked].broker.queues.receive(wanted(topic, wait_ms=60_000)))
-    await asyncio.sleep(0.05)
+    await until_waiting(workers, 0, 1, 2)
     workers.kill(victim)
-    await asyncio.sleep(0.05)
     await workers.start(victim)
+    await until_waiting(workers, victim)
     [number, *_] = [number for number in range(6) if owner(workers, topic, number) == victim]
     await publish(workers, topic, number, b"after")
     assert values(await waiting) == [b"after"]
@@ -253,7 +266,7 @@ async def test_a_paused_group_waits_at_every_owner(workers: WorkerSet, topic: To
         await publish(workers, topic, number, b"x")
     assert (await workers[1].broker.queue_depths.of("jobs", "g")).pause_reason == "checking"
     waiting = asyncio.ensure_future(workers[1].broker.queues.receive(wanted(topic, wait_ms=60_000)))
-    await asyncio.sleep(0.05)
+    await until_waiting(workers, 0, 1, 2)
     assert not waiting.done()
     await workers[0].broker.queues.resume("jobs", "g")
     assert await waiting
