@@ -17,7 +17,7 @@ from quiver.groups.service import Groups
 from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
-from quiver.messages.publish import Publish, Published, PublishFuture
+from quiver.messages.publish import ProducerTransactions, Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
 from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
@@ -60,6 +60,10 @@ from quiver.traces.collector import TraceCollector
 from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
+from quiver.transactions.owners.asking import AskedOwners
+from quiver.transactions.owners.joined_frames import JoinedFrames
+from quiver.transactions.owners.own_units import OwnUnits
+from quiver.transactions.owners.owner import TransactionOwner
 from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
@@ -98,7 +102,9 @@ class Broker:
         self._partitions, self._topics = self._new_topics()
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
-        self._publish = self._new_publish(coordinator)
+        joined_frames = JoinedFrames()
+        is_controller = self.settings.placement.is_controller
+        self._publish = self._new_publish(coordinator if is_controller else joined_frames)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(self.metadata.view, clock=self.clock)
@@ -110,7 +116,8 @@ class Broker:
         self.lag = GroupLag(self.groups, self.streams, self.queues, self._partitions, clock=self.clock)
         self.offset_reset = OffsetReset(self.groups, self.streams, self.queues, self._catalogue, self._partitions)
         self.group_admin = GroupAdmin(self.groups, self.streams, self.queues, self.lag, clock=self.clock)
-        self.transactions = self._new_transactions(coordinator)
+        self.transaction_owners = AskedOwners()
+        self.transaction_owner, self.transactions = self._new_transactions(coordinator, joined_frames)
         self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
@@ -140,9 +147,9 @@ class Broker:
             self._catalogue, partitions, auto_create=auto_create, is_controller=is_controller
         )
 
-    def _new_publish(self, coordinator: Coordinator) -> Publish:
+    def _new_publish(self, transactions: ProducerTransactions) -> Publish:
         return Publish(
-            self._catalogue, self._partitions, self.delays, coordinator, self._producer_ids, clock=self.clock
+            self._catalogue, self._partitions, self.delays, transactions, self._producer_ids, clock=self.clock
         )
 
     def _new_streams(self, randomness: Randomness) -> Streams:
@@ -169,14 +176,19 @@ class Broker:
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 
-    def _new_transactions(self, coordinator: Coordinator) -> Transactions:
-        applier = DecisionApplier(
-            coordinator, self._catalogue, self._partitions, self.delays, self.streams, self.queues
-        )
+    def _new_transactions(
+        self, coordinator: Coordinator, frames: JoinedFrames
+    ) -> tuple[TransactionOwner, Transactions]:
+        units = OwnUnits(self._catalogue, self._partitions, self.delays, self.streams, self.queues)
+        owners = self.transaction_owners
         publishing = TransactionPublishing(
             coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
         )
-        return Transactions(coordinator, publishing, applier, self.streams, self.queues)
+        applier = DecisionApplier(coordinator, units, owners)
+        transactions = Transactions(coordinator, publishing, applier, owners)
+        owner = TransactionOwner(units, frames)
+        owner.coordinator = frames.coordinator = transactions.answers
+        return owner, transactions
 
     def _new_sampler(self) -> Sampler:
         backlog = BacklogCounter(
@@ -217,6 +229,7 @@ class Broker:
                 *self.delays.tasks,
                 self.streams.task,
                 self.transactions.task,
+                self.transaction_owner.task,
                 self._trace_collector.task,
                 *self.sampler.tasks,
             ],
@@ -240,6 +253,7 @@ class Broker:
         if groups_lost is None:
             if self.settings.placement.is_controller:
                 await self.transactions.start(self._storage, leader_epoch)
+            self.transaction_owner.start(is_coordinator=self.settings.placement.is_controller)
             await self.queues.start()
         else:
             self.transactions.refuse(groups_lost)
@@ -262,6 +276,7 @@ class Broker:
         await self._maintenance.stop()
         await self.schedules.stop()
         await self.transactions.stop()
+        await self.transaction_owner.stop()
         await self.delays.stop()
         await self.queues.stop()
         await self.streams.close()

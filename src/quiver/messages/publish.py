@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -76,13 +77,17 @@ class ProducerTransactions(Protocol):
 
     def was_given(self, producer_id: int, epoch: int) -> bool | None:
         """Whether a producer may use an epoch; None if it has no transactions."""
+        ...
 
-    def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
-        """Makes a frame part of its producer's transaction, and returns a callback.
+    def write(
+        self, header: FrameHeader, topic_id: int, partition: int, append: "Callable[[], asyncio.Future[Appended]]"
+    ) -> "asyncio.Future[Appended]":
+        """Makes a frame part of its producer's transaction and queues it by `append`, now or when the transaction has
+        taken the partition in; frames of one producer for one partition in the order of the calls.
 
-        The transaction does not end before the callback is called: without an argument when the frame is written, or
-        with the error if it was not.
+        The transaction does not end before the frame is written or refused.
         """
+        ...
 
 
 class Publish:
@@ -127,7 +132,7 @@ class Publish:
             if attributes & (CONTROL | ENCRYPTED):
                 raise NotSupported(feature="a control frame" if attributes & CONTROL else "an encrypted frame")
             if attributes & TRANSACTIONAL:
-                return self._transactional(topic, partition, frame, header)
+                return self._transactional(topic, partition, found, frame, header)
             if producer_id != NO_PRODUCER:
                 self._check_producer(producer_id, header.producer_epoch)
             if header.columns & COLUMN_DELIVER_AT:
@@ -156,20 +161,14 @@ class Publish:
             )
 
     def _transactional(
-        self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
+        self, topic: Topic, number: int, found: Partition, frame: Frame, header: FrameHeader
     ) -> "asyncio.Future[Appended]":
         """A frame of a transaction, which does not end before the frame is written."""
-        written = self._transactions.enlist(header, topic.id, partition)
-        try:
-            if header.columns & COLUMN_DELIVER_AT:
-                appended = self._delays.schedule_frame(topic, partition, frame, header)
-            else:
-                appended = self._partitions.get(topic.id, partition).append(frame, header)
-        except BaseException as error:
-            written(error)
-            raise
-        appended.add_done_callback(lambda done: written(done.exception()))
-        return appended
+        if header.columns & COLUMN_DELIVER_AT:
+            append = partial(self._delays.schedule_frame, topic, number, frame, header)
+        else:
+            append = partial(found.append, frame, header)
+        return self._transactions.write(header, topic.id, number, append)
 
     def begin(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns, or returns why it was refused."""

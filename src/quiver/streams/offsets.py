@@ -37,7 +37,7 @@ class Offsets:
         """
         self.check_commit(name, offsets, member_id=member_id, generation=generation)
         # No await since the check: commits are journaled in the order in which they were allowed.
-        await self._journal.append(OffsetsCommitted(self._groups.group(name).id, self._committed(offsets)))
+        await self._journal.append(OffsetsCommitted(self._groups.group(name).id, self.committed(offsets)))
 
     def check_commit(
         self, name: str, partitions: Iterable[TopicPartition], *, member_id: str | None, generation: int | None
@@ -59,8 +59,14 @@ class Offsets:
     ) -> None:
         """Applies the offsets of a committed transaction once, however often this is called. Raises GroupNotFound."""
         if transaction not in self._journal.group(name).transactions:
-            event = OffsetsCommitted(self._groups.group(name).id, self._committed(offsets), transaction)
+            event = OffsetsCommitted(self._groups.group(name).id, self.committed(offsets), transaction)
             await self._journal.append(event)
+
+    async def commit_prepared(
+        self, name: str, offsets: list[tuple[TopicPartition, Committed]], transaction: int
+    ) -> None:
+        """The same, for offsets that were prepared."""
+        await self._journal.append(OffsetsCommitted(self._groups.group(name).id, offsets, transaction))
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int], *, is_commit: bool = True) -> None:
         """Sets first positions where the group has none yet. This is not a commit: the group only begins to read
@@ -80,6 +86,7 @@ class Offsets:
             if any(partition.topic_id == topic_id for partition in group.offsets):
                 await self._journal.append(OffsetsForgotten(group_id, topic_id))
 
-    def _committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
+    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
+        """Offsets as they are journaled when they are committed now."""
         now_ms = self._clock.now_ms()
         return [(partition, Committed(offset, now_ms, note)) for partition, (offset, note) in offsets.items()]

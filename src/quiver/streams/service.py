@@ -22,6 +22,7 @@ from quiver.streams.members import Members
 from quiver.streams.membership import Protocol
 from quiver.streams.offsets import Offsets
 from quiver.streams.positions import Positions
+from quiver.streams.prepared_offsets import PreparedOffsets
 from quiver.streams.state import StreamGroup
 from quiver.streams.stats.activity import StreamActivity
 from quiver.system.clock import Clock, SteadyClock
@@ -67,6 +68,7 @@ class Streams:
         self._journal.subscribe(self.activity.applied)
         self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
         self.offsets = Offsets(groups, self._journal, self.members, clock=clock)
+        self.prepared = PreparedOffsets(groups, self._journal, self.offsets)
         self.positions = Positions(self._journal, queues)
         self._offsets_checked_at = clock.monotonic()
         self.task = PeriodicTask("streams", self._keep_up, every_seconds=_TICK_SECONDS)
@@ -77,6 +79,7 @@ class Streams:
         self.activity.is_live = True
         if self.problem is None:
             self.members.open(epoch)
+            await self.prepared.open()
             self.task.start()
 
     async def close(self) -> None:
@@ -119,6 +122,7 @@ class Streams:
 
     async def committed(self, group: str) -> dict[str, dict[int, int]]:
         """The next offset to read, by topic and partition."""
+        await self.prepared.settled(group)
         found: dict[str, dict[int, int]] = {}
         group_id = self._groups.group(group).id
         for partition in self.group(group).offsets:
@@ -129,6 +133,7 @@ class Streams:
 
     async def next_offset(self, group: str, partition: TopicPartition) -> int:
         """Where a new owner begins: at the group's position, or at the earliest offset in the log."""
+        await self.prepared.settled(group)
         earliest = self._partitions.get(*partition).log.start_offset
         return self.positions.next_offset(self._groups.group(group).id, partition, earliest)
 

@@ -26,7 +26,7 @@ class TransactionAborts:
         """Decides and applies the abort. The caller is `alone` with the producers, and has marked these as ending."""
         try:
             for each in transactions:
-                await each.idle()
+                await each.frames.idle()
             decided = await self._coordinator.decide(transactions, commit=False, reason=reason)
         except BaseException:
             for each in transactions:

@@ -6,9 +6,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from quiver.messages.publish import Published
-from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
+from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError, WorkerUnavailable
 from quiver.model.message import NewMessage
-from quiver.model.names import TopicPartition
 from quiver.model.transaction import (
     DEFAULT_TIMEOUT_MS,
     GroupOffsetCommit,
@@ -17,10 +16,8 @@ from quiver.model.transaction import (
     ProducerKey,
     TransactionInfo,
 )
-from quiver.queues.service import Queues
 from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
-from quiver.streams.service import Streams
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.histogram import Histogram
 from quiver.telemetry.periodic_task import PeriodicTask
@@ -32,9 +29,12 @@ from quiver.transactions.events import Decided
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_producers, list_transactions
 from quiver.transactions.open_transaction import OpenTransaction, by_group
+from quiver.transactions.owners.answers import CoordinatorAnswers
+from quiver.transactions.owners.asking import AskedOwners, Parts
+from quiver.transactions.owners.offset_checks import check_held_offsets
 from quiver.transactions.producer import Answer
 from quiver.transactions.publishing import TransactionPublishing
-from quiver.transactions.recovery import recover
+from quiver.transactions.recovery import end_open, finish_decided
 
 logger = logging.getLogger(__name__)
 
@@ -57,14 +57,17 @@ class Transactions:
         coordinator: Coordinator,
         publishing: TransactionPublishing,
         applier: DecisionApplier,
-        streams: Streams,
-        queues: Queues,
+        owners: AskedOwners,
     ) -> None:
         self._coordinator = coordinator
         self._publishing = publishing
         self._applier = applier
-        self._streams = streams
-        self._queues = queues
+        self._owners = owners
+        self._streams = applier.units.streams
+        self._queues = applier.units.queues
+        self.answers = CoordinatorAnswers(coordinator)
+        """For other workers, and what this one has prepared."""
+        self._recovering: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._aborts = TransactionAborts(coordinator, applier)
         self.task = PeriodicTask("transactions", self._maintain, every_seconds=_TICK_SECONDS)
@@ -78,11 +81,35 @@ class Transactions:
         except CorruptData as error:
             logger.error("transactions are not available until this is repaired: %s", error)
             return
-        await recover(self._coordinator, self._applier)
+        await finish_decided(self._coordinator, self._applier)
+        if self._owners.others is None:
+            await end_open(self._coordinator, self._applier, self._owners)
+            self.task.start()
+            return
+        self._coordinator.waits_for = WorkerUnavailable(
+            "what other workers have of transactions is not known yet; try again", worker=0
+        )
+        self._recovering = asyncio.get_running_loop().create_task(self._recover())
+
+    async def _recover(self) -> None:
+        """Other workers may wait for this one, so it starts without them."""
+        await end_open(self._coordinator, self._applier, self._owners)
+        self._coordinator.waits_for = None
         self.task.start()
+
+    async def ready(self) -> None:
+        """Returns when it is known what was open when this process started. Without other workers that is so at
+        once."""
+        if self._recovering is not None:
+            await asyncio.shield(self._recovering)
+            self._recovering = None
 
     async def stop(self) -> None:
         """Finishes decisions that have begun. What is open stays open, and is aborted at the next start."""
+        self._owners.stop()
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.gather(self._recovering, return_exceptions=True)
         await self.task.stop()
         await asyncio.gather(self._aborts.finish(), *self._tasks, return_exceptions=True)
         await self._applier.stop()
@@ -224,8 +251,8 @@ class Transactions:
             transactions = self._end(producers)
             try:
                 for each in transactions:
-                    await each.idle()
-                    each.check_whole()
+                    await each.frames.idle()
+                    each.frames.check_whole()
                 decided = await self._decide_commit(transactions, key, offsets, acks)
             except BaseException:
                 for each in transactions:
@@ -247,16 +274,44 @@ class Transactions:
         joint.add_offsets(offsets)
         joint.acks += acks
         check_runs(joint.acks)
+        check_offset_count(joint.offsets)
+        decision = self._coordinator.new_decision()
+        parts = self._owners.split(decision, transactions, joint)
+        if not parts.others:
+            return await self._decide_here(decision, transactions, key, joint, parts)
+        # Two transactions with the same groups would each hold one that the other needs.
+        names = {f"group {each.group}" for part in parts.others.values() for each in part.offsets}
+        async with self._coordinator.alone(*names):
+            self._coordinator.preparing(decision)
+            try:
+                await self._owners.prepare(self._coordinator.term, parts.others)
+                return await self._decide_here(decision, transactions, key, joint, parts)
+            except BaseException:
+                if self._coordinator.outcome(decision) is None and not transactions[0].is_in_doubt:
+                    self._coordinator.given_up(decision)
+                    await self._owners.release(parts.others)
+                raise
+
+    async def _decide_here(
+        self,
+        decision: int,
+        transactions: Sequence[OpenTransaction],
+        key: CommitKey | None,
+        joint: OpenTransaction,
+        parts: Parts,
+    ) -> Decided:
+        """Every other owner has prepared its part."""
         # Assignments do not change between the check and the new offsets.
-        async with self._streams.groups.locks.hold(*(group.group for group in joint.offsets)):
-            await self._check_held_offsets(joint.offsets)
-            prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
-            decided = await self._decide(transactions, key, joint, prepared)
+        async with self._streams.groups.locks.hold(*(group.group for group in parts.own_offsets)):
+            await check_held_offsets(self._streams, parts.own_offsets)
+            prepared = await self._queues.prepare_acks(parts.own_acks) if parts.own_acks else None
+            decided = await self._decide(decision, transactions, key, joint, prepared)
             await self._applier.apply(decided, prepared)
             return decided
 
     async def _decide(
         self,
+        decision: int,
         transactions: Sequence[OpenTransaction],
         key: CommitKey | None,
         joint: OpenTransaction,
@@ -264,7 +319,12 @@ class Transactions:
     ) -> Decided:
         try:
             return await self._coordinator.decide(
-                transactions, commit=True, key=key, offsets=by_group(joint.offsets), acks=joint.acks
+                transactions,
+                commit=True,
+                decision=decision,
+                key=key,
+                offsets=by_group(joint.offsets),
+                acks=joint.acks,
             )
         except PartitionOffline:
             for each in transactions:
@@ -344,19 +404,10 @@ class Transactions:
             task.exception()  # the caller may be gone
 
     async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
-        async with self._streams.groups.locks.hold(*(group.group for group in groups)):
-            await self._check_held_offsets(groups)
-
-    async def _check_held_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         check_offset_count(groups)
-        for group in groups:
-            offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
-            self._streams.check_offsets(offsets)
-            if group.member_id is None:
-                await self._streams.groups.stream_group(group.group)
-            self._streams.offsets.check_commit(
-                group.group, offsets, member_id=group.member_id, generation=group.generation
-            )
+        own = await self._owners.check_offsets(groups)
+        async with self._streams.groups.locks.hold(*(group.group for group in own)):
+            await check_held_offsets(self._streams, own)
 
     async def _maintain(self, failures: Failures) -> None:
         self._ticks += 1
