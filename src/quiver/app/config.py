@@ -23,6 +23,7 @@ from quiver.app.config_values import (
     text,
     texts,
     whole,
+    worker_count,
 )
 from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import KIB, MIB, Limits
@@ -57,6 +58,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     min_free_bytes: int = 256 * MIB
     max_open_files: int = 0
     sync_threads: int = 8
+    workers: int = 1
     transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
@@ -67,8 +69,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_requests: bool = False
     log_level: str = "info"
     log_format: str = "text"
-    workers: int = 1
-    """Not a setting yet: requests are not passed to the workers that own what they are about."""
     topic_defaults: TopicConfig = TopicConfig()
     """The defaults for settings of new topics."""
 
@@ -123,6 +123,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("min_free_bytes", size_bytes(0, 2**50), "Below this much free disk, writes are refused."),
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
+    Setting("workers", worker_count, "Processes that share the work; auto: as many as there are cores."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
@@ -238,6 +239,10 @@ class _Reading:
     def _check_together(self, config: Config) -> None:
         if config.http_port == config.native_port != 0:
             self._problems.append(f"http_port and native_port are both {config.http_port}; they must differ")
+        if config.workers > 1 and config.storage is not None:
+            self._problems.append("workers: several workers share a data directory; with a database there is one")
+        if config.workers > 1 and config.queen_port is not None:
+            self._problems.append("queen_port: with several workers Queen's interface is on the HTTP port alone")
         for smaller, larger in (
             ("max_message_bytes", "max_frame_bytes"),
             ("max_frame_bytes", "max_request_bytes"),

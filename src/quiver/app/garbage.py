@@ -6,7 +6,8 @@ import time
 
 LONG_SECONDS = 0.005
 """Processor time of a full collection of about twenty thousand objects."""
-_LOOK_EVERY_SECONDS = 0.02
+_LOOK_EVERY_SECONDS, _IDLE_SECONDS = 0.02, 0.16
+"""The longer pause is for a process in which nothing is allocated."""
 _RUNS_BEFORE_A_FULL_ONE = 3
 """Short runs of the collector, which leave at most 7,000 objects each to the next full one."""
 _LOOKED_AT_PER_SECOND = 4_000_000
@@ -31,9 +32,12 @@ async def keep_collections_short() -> None:
     gc.set_threshold(young, middle, _NEVER)
     known = gc.get_freeze_count()
     most, added = _most_set_aside(known), 0.0
+    pause, runs = _LOOK_EVERY_SECONDS, 0
     while True:
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        if gc.get_count()[2] >= _RUNS_BEFORE_A_FULL_ONE:
+        await asyncio.sleep(pause)
+        runs, runs_before = gc.get_count()[2], runs
+        pause = _LOOK_EVERY_SECONDS if runs != runs_before else min(_IDLE_SECONDS, 2 * pause)
+        if runs >= _RUNS_BEFORE_A_FULL_ONE:
             begun = time.thread_time()
             gc.collect()
             took = time.thread_time() - begun

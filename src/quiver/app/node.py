@@ -4,9 +4,15 @@ import logging
 from dataclasses import dataclass
 
 from quiver.app.config import Config
+from quiver.app.workers.inbox_reader import InboxReader
 from quiver.app.workers.seat import WorkerSeat
 from quiver.broker.broker import Broker, BrokerSettings
+from quiver.cluster.placement import ALONE, Placement
+from quiver.coordination.port import Coordination
+from quiver.links.peers import Peers
 from quiver.model.errors import InvalidSetting
+from quiver.routing.facade import Facade
+from quiver.routing.worker import Worker
 from quiver.storage.compactor import process_compactor
 from quiver.storage.history import History
 from quiver.storage.local.settings import LocalSettings, LocalSystem
@@ -24,6 +30,8 @@ class RunningBroker:
 
     storage: Storage
     broker: Broker
+    facade: Facade
+    """What gateways call: the broker itself unless it is one worker of several."""
 
     async def stop(self) -> None:
         """Finishes what was accepted, syncs and closes; safe to call again."""
@@ -33,35 +41,56 @@ class RunningBroker:
             await self.storage.close()
 
 
-async def start_broker(config: Config, *, in_memory: bool = False, seat: WorkerSeat | None = None) -> RunningBroker:
+async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
     """Opens the data directory or the database and starts a broker on it; one in memory touches neither.
 
     Raises DataDirectoryInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
-    storage = await _open_storage(config, seat, in_memory=in_memory)
-    broker = Broker(
-        storage,
-        limits=config.limits,
-        settings=BrokerSettings(
-            auto_create=config.auto_create,
-            topic_defaults=config.topic_defaults,
-            transaction_max_ms=config.transaction_max_ms,
-            delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
-        ),
-    )
+    storage = await _open_storage(config, in_memory=in_memory)
+    broker = Broker(storage, limits=config.limits, settings=_settings(config, ALONE))
     try:
         await broker.start()
     except BaseException:
         await _abandon(broker, storage)
         raise
-    return RunningBroker(storage, broker)
+    return RunningBroker(storage, broker, broker)
 
 
-async def _open_storage(config: Config, seat: WorkerSeat | None, *, in_memory: bool) -> Storage:
+async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> tuple[RunningBroker, Peers]:
+    """The same for one worker of several. It takes links of the others before it starts: they may wait for it."""
+    storage, placement = await _open_directory(config, seat), Placement(seat.worker, seat.workers)
+
+    def new_broker(coordination: Coordination | None) -> Broker:
+        settings = _settings(config, placement)
+        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
+
+    worker = Worker(placement, seat.dial, new_broker)
+    inbox.start(worker.peers.accept)
+    try:
+        await worker.start()
+    except BaseException:
+        inbox.stop()
+        await worker.peers.close(0)
+        await _abandon(worker.local, storage)
+        raise
+    return RunningBroker(storage, worker.local, worker.broker), worker.peers
+
+
+def _settings(config: Config, placement: Placement) -> BrokerSettings:
+    return BrokerSettings(
+        auto_create=config.auto_create,
+        topic_defaults=config.topic_defaults,
+        transaction_max_ms=config.transaction_max_ms,
+        delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
+        placement=placement,
+    )
+
+
+async def _open_storage(config: Config, *, in_memory: bool) -> Storage:
     if in_memory:
         return MemoryStorage()
-    return await _open_directory(config, seat) if config.storage is None else await _open_database(config.storage)
+    return await _open_directory(config, None) if config.storage is None else await _open_database(config.storage)
 
 
 async def _open_database(address: str) -> Storage:

@@ -16,7 +16,7 @@ from quiver.app.addresses import STATE_FILE, Addresses, advertised_host, state_o
 from quiver.app.build_info import BuildInfo, build_info
 from quiver.app.config import Config, shown_values
 from quiver.app.garbage import keep_collections_short, set_aside
-from quiver.app.node import RunningBroker, start_broker
+from quiver.app.node import RunningBroker, start_broker, start_worker
 from quiver.app.workers.inbox_reader import InboxReader
 from quiver.app.workers.seat import WorkerSeat
 from quiver.broker.broker import Broker
@@ -28,7 +28,6 @@ from quiver.gateways.native.settings import NativeSettings
 from quiver.gateways.queen.routes import queen_routes
 from quiver.gateways.queen.routes.port import port_routes
 from quiver.links.peers import Peers
-from quiver.links.request import Handlers
 from quiver.metrics.sources.node import Build, ProcessNumbers
 from quiver.model.errors import Closed, InvalidSetting
 from quiver.system.clock import Clock, SystemClock
@@ -43,7 +42,7 @@ class Server:
     """A broker with its ports. `start` and `stop` may be called several times.
 
     With a `seat` it is one worker of several: it serves the listeners of its supervisor, takes connections that other
-    workers pass to it, and calls other workers through `peers`. What others may ask of it is added to `handlers`.
+    workers pass to it, and calls other workers.
     """
 
     def __init__(
@@ -55,8 +54,7 @@ class Server:
         seat: WorkerSeat | None = None,
     ) -> None:
         self._config, self._seat = config, seat
-        self.handlers = Handlers()
-        self.peers: Peers | None = None
+        self._peers: Peers | None = None
         self._inbox: InboxReader | None = None
         self._clock = clock or SystemClock()
         self._files = files or Files()
@@ -86,9 +84,14 @@ class Server:
         config, seat = self._config, self._seat
         slow_client_seconds = config.slow_client_timeout_ms / 1000
         budget = MemoryBudget(config.memory_budget, request_bytes=config.max_request_bytes)
-        self._running = await start_broker(config, seat=seat)
+        if seat is None:
+            self._running = await start_broker(config)
+        else:
+            self._inbox = InboxReader(seat.inbox)
+            self._running, self._peers = await start_worker(config, seat, self._inbox)
+        facade = self._running.facade
         self._native = NativeGateway(
-            self._running.broker,
+            facade,
             host=config.host,
             port=config.native_port,
             settings=NativeSettings(
@@ -101,7 +104,7 @@ class Server:
             self._native.place = WorkerPlace(seat.worker, seat.workers, seat.pass_client)
         await _bind("native_port", config.native_port, self._native.start)
         self._http = HttpGateway(
-            self._running.broker,
+            facade,
             host=config.host,
             port=config.http_port,
             settings=self._http_settings("http"),
@@ -111,15 +114,10 @@ class Server:
         self._start_metrics(self._running.broker, self._native, self._http, budget)
         await _bind("http_port", config.http_port, partial(self._http.start, None if seat is None else seat.http))
         self._native.other_ports.http = self._http.port
-        if seat is not None:
-            self._start_links(seat, self._native)
-        elif config.queen_port is not None:
+        if self._inbox is not None:
+            self._inbox.serve_clients(self._native.serve_socket)
+        if seat is None and config.queen_port is not None:
             await self._start_queen(self._running.broker, config.queen_port, budget)
-
-    def _start_links(self, seat: WorkerSeat, native: NativeGateway) -> None:
-        self.peers = Peers(seat.worker, seat.workers, seat.dial, self.handlers)
-        self._inbox = InboxReader(seat.inbox, native.serve_socket, self.peers.accept)
-        self._inbox.start()
 
     async def _start_queen(self, broker: Broker, port: int, budget: MemoryBudget) -> None:
         self._queen = HttpGateway(
@@ -182,9 +180,9 @@ class Server:
 
     async def _stop_gateways(self, total: float) -> bool:
         ends: list[Awaitable[None]] = []
-        if self._inbox is not None and self.peers is not None:
+        if self._inbox is not None and self._peers is not None:
             self._inbox.stop()
-            ends.append(self.peers.close(total * 0.07))
+            ends.append(self._peers.close(total * 0.07))
         if self._native is not None:
             ends.append(self._native.stop(total * 0.07))
         if self._http is not None:

@@ -34,13 +34,14 @@ from quiver.model.names import sole_leader_epoch
 from quiver.model.numbers import HIGHEST
 from quiver.model.position import Position
 from quiver.model.topic import Topic
+from quiver.outbox.targets import MoveTargets
 from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
 from quiver.queues.leases import QueueLeases
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
-from quiver.schedules.service import Schedules
+from quiver.schedules.service import ScheduleContext, Schedules
 from quiver.search.service import Searches
 from quiver.search.tail import Tails
 from quiver.storage.port import Storage
@@ -59,11 +60,8 @@ from quiver.topics.partitions import Partitions
 from quiver.traces.collector import TraceCollector
 from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.decision_applier import DecisionApplier
-from quiver.transactions.owners.asking import AskedOwners
 from quiver.transactions.owners.joined_frames import JoinedFrames
 from quiver.transactions.owners.own_units import OwnUnits
-from quiver.transactions.owners.owner import TransactionOwner
 from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
@@ -93,18 +91,19 @@ class Broker:
         self.limits = limits or Limits()
         self.clock = clock or SystemClock()
         self.settings = settings or BrokerSettings()
+        self._is_controller = self.settings.placement.is_controller
         self._storage = storage
         randomness = randomness or SystemRandomness()
         self.metadata = Metadata(
             coordination, self.settings, clock=self.clock, randomness=randomness, limits=self.limits
         )
         self._catalogue, self._producer_ids = self.metadata.catalogue, self.metadata.producer_ids
-        self._partitions, self._topics = self._new_topics()
+        self._partitions, self.topic_admin = self._new_topics()
+        self.move_targets = MoveTargets(self._partitions.get)
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
         joined_frames = JoinedFrames()
-        is_controller = self.settings.placement.is_controller
-        self._publish = self._new_publish(coordinator if is_controller else joined_frames)
+        self._publish = self._new_publish(coordinator if self._is_controller else joined_frames)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(self.metadata.view, clock=self.clock)
@@ -113,18 +112,16 @@ class Broker:
         self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
         self.streams = self._new_streams(randomness)
-        self.lag = GroupLag(self.groups, self.streams, self.queues, self._partitions, clock=self.clock)
-        self.offset_reset = OffsetReset(self.groups, self.streams, self.queues, self._catalogue, self._partitions)
+        self.lag = GroupLag(self.groups, self.streams, self.queues, clock=self.clock)
+        self.offset_reset = OffsetReset(self.groups, self.streams, self._catalogue)
         self.group_admin = GroupAdmin(self.groups, self.streams, self.queues, self.lag, clock=self.clock)
-        self.transaction_owners = AskedOwners()
-        self.transaction_owner, self.transactions = self._new_transactions(coordinator, joined_frames)
-        self.poll = Poll(self.groups, self.streams, self.queues, self._catalogue, self._partitions, clock=self.clock)
+        self.transactions = self._new_transactions(coordinator, joined_frames)
+        self.poll = Poll(self.groups, self.streams, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
         self.redrive_jobs = RedriveJobs(self.dead_letters, clock=self.clock, randomness=randomness)
-        self.schedules = Schedules(
-            self._catalogue, self._partitions, clock=self.clock, randomness=randomness, topics=self._topics
-        )
+        context = ScheduleContext(self.clock, randomness, self.topic_admin, self.move_targets)
+        self.schedules = Schedules(self._catalogue, self._partitions, context)
         self.tails = Tails(self._catalogue, self._partitions, clock=self.clock)
         self.searches = Searches(self._catalogue, self._partitions, clock=self.clock, randomness=randomness)
         self.life = MessageLives(
@@ -134,7 +131,7 @@ class Broker:
         self._trace_collector, self.traces = self._new_traces()
         self._storage_numbers, self.metrics = self._new_collector()
         self._maintenance, self._compactions = self._new_maintenance()
-        self._topics.subscribe(self.queues, self.delays, self.streams)
+        self.topic_admin.subscribe(self.queues, self.delays, self.streams)
         self._health = self._new_health()
         self._running = False
         self._started_at = self.clock.monotonic()
@@ -142,7 +139,7 @@ class Broker:
     def _new_topics(self) -> tuple[Partitions, TopicAdmin]:
         placement = self.settings.placement
         partitions = Partitions(self._storage, clock=self.clock, limits=self.limits, owns=placement.owns_partition)
-        auto_create, is_controller = self.settings.auto_create, placement.is_controller
+        auto_create, is_controller = self.settings.auto_create, self._is_controller
         return partitions, TopicAdmin(
             self._catalogue, partitions, auto_create=auto_create, is_controller=is_controller
         )
@@ -157,7 +154,7 @@ class Broker:
         return Streams(self.groups, self._catalogue, self._partitions, self.queues, context=context)
 
     def _new_traces(self) -> tuple[TraceCollector, TraceStore]:
-        collector = TraceCollector(self._catalogue, self._partitions, self.queues, self.groups, self._topics)
+        collector = TraceCollector(self._catalogue, self._partitions, self.queues, self.groups, self.topic_admin)
         return collector, TraceStore(self._catalogue, self._partitions, collector, clock=self.clock)
 
     def _new_maintenance(self) -> tuple[Maintenance, Compactions]:
@@ -170,25 +167,20 @@ class Broker:
         )
 
     def _new_queues(self, randomness: Randomness) -> Queues:
-        mover = DeadLetterMover(self._catalogue, self._partitions, self._topics, groups=self.groups, clock=self.clock)
+        self.dead_letter_mover = mover = DeadLetterMover(
+            self._catalogue, self.move_targets, self.topic_admin, groups=self.groups, clock=self.clock
+        )
         context = QueueContext(
             self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 
-    def _new_transactions(
-        self, coordinator: Coordinator, frames: JoinedFrames
-    ) -> tuple[TransactionOwner, Transactions]:
+    def _new_transactions(self, coordinator: Coordinator, frames: JoinedFrames) -> Transactions:
         units = OwnUnits(self._catalogue, self._partitions, self.delays, self.streams, self.queues)
-        owners = self.transaction_owners
         publishing = TransactionPublishing(
             coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
         )
-        applier = DecisionApplier(coordinator, units, owners)
-        transactions = Transactions(coordinator, publishing, applier, owners)
-        owner = TransactionOwner(units, frames)
-        owner.coordinator = frames.coordinator = transactions.answers
-        return owner, transactions
+        return Transactions(coordinator, publishing, units, frames)
 
     def _new_sampler(self) -> Sampler:
         backlog = BacklogCounter(
@@ -216,7 +208,7 @@ class Broker:
             self.delays,
             self.queues,
             parts={
-                "catalogue": self._topics,
+                "catalogue": self.topic_admin,
                 "streams": self.streams,
                 "transactions": self.transactions,
                 "schedules": self.schedules,
@@ -229,7 +221,7 @@ class Broker:
                 *self.delays.tasks,
                 self.streams.task,
                 self.transactions.task,
-                self.transaction_owner.task,
+                self.transactions.owner.task,
                 self._trace_collector.task,
                 *self.sampler.tasks,
             ],
@@ -241,7 +233,7 @@ class Broker:
         start_epoch = self._partitions.start_epoch = await self._storage.next_start_epoch()
         leader_epoch = sole_leader_epoch(start_epoch)
         await self.metadata.open(self._storage, leader_epoch)
-        await self._topics.open()
+        await self.topic_admin.open()
         await self.streams.open(self._storage, leader_epoch)
         self._maintenance.start()
         self._compactions.start()
@@ -249,18 +241,17 @@ class Broker:
         groups_lost = self.streams.problem
         if groups_lost is None:
             await self.queues.open()
+            await self.streams.catch_up()
         await self.delays.start()
         if groups_lost is None:
-            if self.settings.placement.is_controller:
-                await self.transactions.start(self._storage, leader_epoch)
-            self.transaction_owner.start(is_coordinator=self.settings.placement.is_controller)
+            await self.transactions.start(self._storage, leader_epoch, is_coordinator=self._is_controller)
             await self.queues.start()
         else:
             self.transactions.refuse(groups_lost)
-        if self.settings.placement.is_controller:
+        if self._is_controller:
             await self.schedules.start(self._storage, leader_epoch)
         self._trace_collector.start()
-        self._topics.resume_removals()
+        self.topic_admin.resume_removals()
         self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
     async def stop(self) -> None:
@@ -271,12 +262,11 @@ class Broker:
         await self.redrive_jobs.stop()
         await self.sampler.stop()
         await self._trace_collector.stop()
-        await self._topics.stop()
+        await self.topic_admin.stop()
         await self._compactions.stop()
         await self._maintenance.stop()
         await self.schedules.stop()
         await self.transactions.stop()
-        await self.transaction_owner.stop()
         await self.delays.stop()
         await self.queues.stop()
         await self.streams.close()
@@ -297,27 +287,27 @@ class Broker:
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""
-        return await self._topics.create(name, settings)
+        return await self.topic_admin.create(name, settings)
 
     async def ensure_topic(self, name: str) -> None:
         """Creates the topic of a publish if it does not exist and the settings allow it."""
-        await self._topics.ensure(name)
+        await self.topic_admin.ensure(name)
 
     async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Changes settings while the topic is in use; `partitions` may only grow."""
-        return await self._topics.alter(name, settings)
+        return await self.topic_admin.alter(name, settings)
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
         """Returns the old and the new number of partitions."""
-        return await self._topics.add_partitions(name, count)
+        return await self.topic_admin.add_partitions(name, count)
 
     async def delete_topic(self, name: str) -> None:
         """Returns when the topic is gone for everybody, and its files too unless there are very many."""
-        await self._topics.delete(name)
+        await self.topic_admin.delete(name)
 
     async def purge_topic(self, name: str) -> None:
         """Removes all messages; new ones get the following offsets."""
-        await self._topics.purge(name)
+        await self.topic_admin.purge(name)
 
     async def compact_topic(
         self, name: str, partitions: Sequence[int] | None = None, *, dry_run: bool = False
@@ -345,7 +335,7 @@ class Broker:
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         self._check_running()
-        await self._topics.ensure(topic)
+        await self.topic_admin.ensure(topic)
         return await self._publish.messages(topic, messages)
 
     async def fetch(

@@ -4,6 +4,7 @@ A transaction is written with its comparisons and decided when it is applied, so
 share a sync, and no lock is held meanwhile.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator, Sequence
 
 from quiver.coordination.events import CODEC, Event, LeaseEnded, LeaseGranted, Proposed
@@ -36,6 +37,8 @@ class LocalCoordination:
     def __init__(self, *, clock: Clock) -> None:
         self._state = CoordinationState()
         self._watches = Watches(self._state)
+        self.opened = asyncio.Event()
+        """Until it is set, nobody may call it."""
         self._journaled = JournaledState(
             LOG_ID, self, CODEC, clock=clock, snapshot_after_seconds=_SNAPSHOT_AFTER_SECONDS
         )
@@ -51,6 +54,7 @@ class LocalCoordination:
         for lease_id, lease in self._state.leases.items():
             self._timers.start(lease_id, lease.ttl_ms)
         self.task.start()
+        self.opened.set()
 
     async def close(self) -> None:
         await self.task.stop()
@@ -72,6 +76,10 @@ class LocalCoordination:
 
     def watch(self, prefix: str, after_revision: int = 0) -> AsyncGenerator[ChangeBatch, None]:
         return self._watches.watch(prefix, after_revision)
+
+    async def next_batch(self, prefix: str, after_revision: int, *, is_first: bool) -> ChangeBatch:
+        """One step of a watch, for a watcher in another process."""
+        return await self._watches.next_batch(prefix, after_revision, is_first=is_first)
 
     async def grant_lease(self, ttl_ms: int) -> int:
         return (await self._write(LeaseGranted(self._next_number(), ttl_ms))).revision

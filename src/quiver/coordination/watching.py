@@ -24,13 +24,17 @@ class Watches:
     async def watch(self, prefix: str, after_revision: int) -> AsyncGenerator[ChangeBatch, None]:
         is_first = after_revision == 0
         while True:
-            batch = self._state.changes(prefix, after_revision)
-            if batch is None or (batch.revision == after_revision and not is_first):
-                await self._next_change()
-                continue
-            is_first = False
-            after_revision = batch.revision
+            batch = await self.next_batch(prefix, after_revision, is_first=is_first)
+            is_first, after_revision = False, batch.revision
             yield batch
+
+    async def next_batch(self, prefix: str, after_revision: int, *, is_first: bool) -> ChangeBatch:
+        """What a watch gets next; the first batch of a watch from 0 comes even if there is nothing."""
+        while True:
+            batch = self._state.changes(prefix, after_revision)
+            if batch is not None and (batch.revision != after_revision or is_first):
+                return batch
+            await self._next_change()
 
     async def _next_change(self) -> None:
         if self._changed is None:

@@ -1,6 +1,6 @@
-"""Writes and reads the headers that say why a message is a dead letter. Pure."""
+"""Dead letters as they are stored: the settings of their topic, and the headers that say why. Pure."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.times import format_time, parse_time_ms
+from quiver.model.topic import Topic
 from quiver.queues.state.port import Dead
 
 _ERROR_BYTES = 4096
@@ -23,6 +24,19 @@ class DeadLetterOrigin(NamedTuple):
     group: str
     at_ms: int
     dead: Dead
+
+
+def dead_letter_settings(topic: Topic, count: int) -> dict[str, Any]:
+    """Dead letters are kept until somebody removes them."""
+    return {
+        "partitions": count,
+        "durability": topic.config.durability,
+        "segment_bytes": topic.config.segment_bytes,
+        "retention": None,
+        "retention_bytes": None,
+        "cleanup": "delete",
+        "ttl": None,
+    }
 
 
 def to_dead_letter(row: StoredRow, origin: DeadLetterOrigin) -> NewMessage:

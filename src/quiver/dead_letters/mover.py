@@ -3,12 +3,12 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
-from quiver.dead_letters.headers import DeadLetterOrigin, to_dead_letter, to_message
+from quiver.dead_letters.headers import DeadLetterOrigin, dead_letter_settings, to_dead_letter, to_message
 from quiver.groups.service import Groups
 from quiver.messages.stored_rows import StoredRow, read_rows
 from quiver.model.dead_letter import dead_letter_topic
@@ -16,17 +16,16 @@ from quiver.model.errors import PartitionNotFound, TopicExists, TopicNotFound
 from quiver.model.limits import KIB
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
-from quiver.outbox.append import append_again, append_moved
-from quiver.outbox.outbox import Move, mover_id
+from quiver.outbox.append import append_again
+from quiver.outbox.outbox import Move, Target, mover_id
 from quiver.outbox.packing import Placed, packed
+from quiver.outbox.targets import MovedFrame, MoveTargets
 from quiver.partition.partition import Partition
 from quiver.queues.journal.moves import MoveSource
 from quiver.queues.state.port import Dead, Run
 from quiver.structures.offset_ranges import ranges_of
 from quiver.system.clock import Clock
-from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
-from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
@@ -35,22 +34,31 @@ _NEAR = 255
 """A gap of this many messages is cheaper to read through than to skip with another read."""
 
 
+class TopicChanges(Protocol):
+    """Who creates dead-letter topics, and adds partitions to them. See `TopicAdmin`."""
+
+    async def create(self, name: str, settings: Mapping[str, Any]) -> Topic: ...
+
+    async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic: ...
+
+
 class DeadLetterMover:
     """Every call may be a repeat: the target recognises messages that it has already."""
 
     def __init__(
         self,
         catalogue: TopicCatalogue,
-        partitions: Partitions,
-        topics: TopicAdmin,
+        targets: MoveTargets,
+        topics: TopicChanges,
         *,
         groups: Groups,
         clock: Clock,
     ) -> None:
         self._catalogue = catalogue
-        self._partitions = partitions
+        self._targets = targets
         self._groups = groups
-        self._topics = topics
+        self.topics = topics
+        """Set while the broker is built."""
         self._clock = clock
         self._making = asyncio.Lock()
 
@@ -67,7 +75,7 @@ class DeadLetterMover:
         except TopicNotFound:
             return
         group_id, dead = msgspec.convert(move.content, tuple[int, list[Dead]])
-        target = await self._dead_letter_partition(topic, move.target.partition)
+        target = await self._dead_letter_target(topic, move.target.partition)
         group, now_ms = self._groups.name_of(group_id) or str(group_id), self._clock.now_ms()
         places = _places([(entry.start, entry.end) for entry in dead])
         ends = {offset: entry for entry in dead for offset in range(entry.start, entry.end)}
@@ -77,18 +85,23 @@ class DeadLetterMover:
             return to_dead_letter(row, origin)
 
         mover = mover_id("dead_letters", source.place.topic_id, source.place.partition)
-        await _append(target, mover, move, _read(source.partition, places, change))
+        await self._append(target, mover, move, _read(source.partition, places, change))
 
     async def _redrive(self, source: MoveSource, move: Move) -> None:
         places = _places(msgspec.convert(move.content, list[Run]))
-        try:
-            target = self._partitions.get(*move.target)
-        except (TopicNotFound, PartitionNotFound) as problem:
-            await self._give_up(source, places, problem)
-            return
         now_ms = self._clock.now_ms()
         mover = mover_id("redrive", source.place.topic_id, source.place.partition)
-        await _append(target, mover, move, _read(source.partition, places, lambda row: to_message(row, now_ms)))
+        slices = _read(source.partition, places, lambda row: to_message(row, now_ms))
+        try:
+            await self._append(move.target, mover, move, slices)
+        except (TopicNotFound, PartitionNotFound) as problem:
+            await self._give_up(source, places, problem)
+
+    async def _append(self, target: Target, mover: int, move: Move, slices: AsyncIterator[list[Placed]]) -> None:
+        """Appends a move's messages in frames whose sequences tell their places, so that a repeat is recognised."""
+        async for frame in packed(slices):
+            moved = MovedFrame(mover, move.sequence + frame.place, frame.messages, frame.schema_id)
+            await self._targets.append(target, moved)
 
     async def _give_up(self, source: MoveSource, places: dict[int, int], problem: Exception) -> None:
         """The topic was deleted after the redrive was decided: the messages become dead letters again."""
@@ -96,7 +109,7 @@ class DeadLetterMover:
         async for frame in packed(_read(source.partition, places, lambda row: row.message)):
             await append_again(source.partition, messages=frame.messages, schema_id=frame.schema_id)
 
-    async def _dead_letter_partition(self, topic: Topic, number: int) -> Partition:
+    async def _dead_letter_target(self, topic: Topic, number: int) -> Target:
         """A partition of the dead-letter topic, which has as many as the topic itself."""
         name, count = dead_letter_topic(topic.name), max(topic.config.partitions, number + 1)
         async with self._making:
@@ -104,36 +117,11 @@ class DeadLetterMover:
                 found = self._catalogue.topic(name)
             except TopicNotFound:
                 with contextlib.suppress(TopicExists):
-                    await self._topics.create(name, _settings(topic, count))
+                    await self.topics.create(name, dead_letter_settings(topic, count))
                 found = self._catalogue.topic(name)
             if found.config.partitions < count:
-                found = await self._topics.alter(name, {"partitions": count})
-        return self._partitions.get(found.id, number)
-
-
-def _settings(topic: Topic, count: int) -> dict[str, Any]:
-    """Dead letters are kept until somebody removes them."""
-    return {
-        "partitions": count,
-        "durability": topic.config.durability,
-        "segment_bytes": topic.config.segment_bytes,
-        "retention": None,
-        "retention_bytes": None,
-        "cleanup": "delete",
-        "ttl": None,
-    }
-
-
-async def _append(target: Partition, mover: int, move: Move, slices: AsyncIterator[list[Placed]]) -> None:
-    """Appends a move's messages in frames whose sequences tell their places, so that a repeat is recognised."""
-    async for frame in packed(slices):
-        await append_moved(
-            target,
-            mover=mover,
-            sequence=move.sequence + frame.place,
-            messages=frame.messages,
-            schema_id=frame.schema_id,
-        )
+                found = await self.topics.alter(name, {"partitions": count})
+        return Target(found.id, number)
 
 
 def _places(runs: Sequence[Run]) -> dict[int, int]:

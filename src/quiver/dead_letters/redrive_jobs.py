@@ -6,13 +6,14 @@ Each slice is a redrive like any other, so every dead letter goes back exactly o
 import asyncio
 import contextlib
 import logging
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import DeadLetters
+from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.model.errors import JobNotFound, Overloaded, QuiverError, ShuttingDown
+from quiver.model.topic import Topic
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 
@@ -24,6 +25,16 @@ _SLICE = 1_000
 _SLICES_PER_SECOND = 5
 
 JobState = Literal["running", "done", "cancelled", "failed"]
+
+
+class Redrives(Protocol):
+    """What jobs consist of; see `DeadLetters`."""
+
+    def check_redrive(self, topic: str, to: str | None) -> tuple[Topic | None, Topic | None]: ...
+
+    async def redrive(
+        self, topic: str, search: Search, *, limit: int | None = None, to: str | None = None, dry_run: bool = False
+    ) -> DeadLettersTaken: ...
 
 
 class RedrivePlan(NamedTuple):
@@ -82,7 +93,7 @@ class RedriveJob:
         """It ends after the slice that is under way."""
         self._stop.set()
 
-    async def run(self, dead_letters: DeadLetters) -> None:
+    async def run(self, dead_letters: Redrives) -> None:
         try:
             await self._redrive(dead_letters)
             self._state = "cancelled" if self._stop.is_set() else "done"
@@ -96,7 +107,7 @@ class RedriveJob:
                 self._state = "cancelled"
             self._ended_ms = self._clock.now_ms()
 
-    async def _redrive(self, dead_letters: DeadLetters) -> None:
+    async def _redrive(self, dead_letters: Redrives) -> None:
         plan, begun = self._plan, self._clock.monotonic()
         search = _until(plan.search, self._started_ms)
         counted = await dead_letters.redrive(plan.topic, search, limit=plan.limit, to=plan.to, dry_run=True)
@@ -129,8 +140,9 @@ def _until(search: Search, now_ms: int) -> Search:
 
 
 class RedriveJobs:
-    def __init__(self, dead_letters: DeadLetters, *, clock: Clock, randomness: Randomness) -> None:
-        self._dead_letters = dead_letters
+    def __init__(self, dead_letters: Redrives, *, clock: Clock, randomness: Randomness) -> None:
+        self.dead_letters = dead_letters
+        """Those of all processes; set while the broker is built."""
         self._clock = clock
         self._randomness = randomness
         self._jobs: dict[str, RedriveJob] = {}
@@ -142,12 +154,12 @@ class RedriveJobs:
             raise ShuttingDown()
         if sum(job.is_running for job in self._jobs.values()) >= MOST_RUNNING:
             raise Overloaded(problem=f"{MOST_RUNNING} redrives are running")
-        self._dead_letters.check_redrive(plan.topic, plan.to)
+        self.dead_letters.check_redrive(plan.topic, plan.to)
         for job in [job for job in self._jobs.values() if not job.is_running][: len(self._jobs) - _MOST_KEPT + 1]:
             del self._jobs[job.id]
         job = RedriveJob(self._randomness.token(8).hex(), plan, clock=self._clock)
         self._jobs[job.id] = job
-        job.task = asyncio.get_running_loop().create_task(job.run(self._dead_letters))
+        job.task = asyncio.get_running_loop().create_task(job.run(self.dead_letters))
         return job.progress()
 
     async def list(self) -> list[JobProgress]:

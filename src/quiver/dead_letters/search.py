@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import itertools
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from quiver.dead_letters.headers import read_dead_letter
 from quiver.messages.stored_rows import StoredRow, read_rows
@@ -25,6 +25,7 @@ _NEAR = 63
 """A gap of this many dead letters is cheaper to read through than to skip with another read."""
 _NOTHING_REMOVED = IntervalSet()
 
+T = TypeVar("T")
 Run = tuple[int, int]
 
 
@@ -47,15 +48,23 @@ async def find_dead_letters(
     sources: Sequence[DeadLetterPartition], search: Search
 ) -> AsyncGenerator[DeadLetter, None]:
     """The matching dead letters at the beginning of the search, by time of dead-lettering, partition and offset."""
-    sign = -1 if search.newest_first else 1
     slice_bytes = min(MIB, max(_LEAST_SLICE_BYTES, _SLICES_BYTES // max(1, len(sources))))
     walks = [walk for source in sources if (walk := await _open_walk(source, search, slice_bytes)) is not None]
-    heads: list[tuple[tuple[int, int, int], int, DeadLetter]] = []
+    async for dead_letter in merged(walks, lambda each: each.cursor, newest_first=search.newest_first):
+        yield dead_letter
+
+
+async def merged(
+    walks: Sequence[AsyncIterator[T]], cursor: Callable[[T], DeadLetterCursor], *, newest_first: bool
+) -> AsyncGenerator[T, None]:
+    """Several searches as one, each of which is in order."""
+    sign = -1 if newest_first else 1
+    heads: list[tuple[tuple[int, int, int], int, T]] = []
 
     async def push(place: int) -> None:
-        async for dead_letter in walks[place]:
-            died_at_ms, partition, offset = dead_letter.cursor
-            heapq.heappush(heads, ((sign * died_at_ms, sign * partition, sign * offset), place, dead_letter))
+        async for found in walks[place]:
+            died_at_ms, partition, offset = cursor(found)
+            heapq.heappush(heads, ((sign * died_at_ms, sign * partition, sign * offset), place, found))
             return
 
     for place in range(len(walks)):
@@ -63,11 +72,11 @@ async def find_dead_letters(
     for count in itertools.count(1):
         if not heads:
             return
-        _, place, dead_letter = heapq.heappop(heads)
+        _, place, found = heapq.heappop(heads)
         await push(place)
         if count % _TURN_MESSAGES == 0:
             await asyncio.sleep(0)
-        yield dead_letter
+        yield found
 
 
 async def _open_walk(

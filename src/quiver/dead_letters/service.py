@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from itertools import islice
-from typing import NamedTuple
 
 from quiver.dead_letters.error_shapes import ErrorGroups, grouped
+from quiver.dead_letters.page import REMOVED_RUNS, DeadLetterPage, RemovedDeadLetterPage, first_page
 from quiver.dead_letters.search import DeadLetterPartition, Search, dead_letter_size, find_dead_letters
+from quiver.dead_letters.taking import DeadLettersTaken, TakenCount, limited, slices
 from quiver.model.dead_letter import (
     SUFFIX,
     DeadLetter,
@@ -20,7 +21,6 @@ from quiver.model.dead_letter import (
     is_dead_letter_topic,
 )
 from quiver.model.errors import InvalidRequest, QuiverError, TopicNotFound
-from quiver.model.limits import MIB, PAGE_BYTES
 from quiver.model.names import check_name
 from quiver.model.topic import Topic
 from quiver.outbox.outbox import Move, Target
@@ -34,41 +34,6 @@ from quiver.system.pace import paced
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions
 
-_IDS_SHOWN = 1000
-_REMOVED_RUNS = 20_000
-"""Per page, so that it does not block the event loop."""
-_SLICE_MESSAGES = 1000
-_SLICE_BYTES = 8 * MIB
-
-
-class DeadLetterPage(NamedTuple):
-    dead_letters: list[DeadLetter]
-    total: int
-    """The number of dead letters in the topic, whatever the filter."""
-    next: DeadLetterCursor | None
-    """Where the next page begins; None after the last."""
-
-
-class DeadLettersTaken(NamedTuple):
-    """What a redrive or a purge took from the dead-letter topic, or would take."""
-
-    dead_letter_count: int
-    ids: list[DeadLetterId]
-    """The first thousand."""
-    missing: list[DeadLetterId]
-    """Ids that were given and do not exist, or no longer."""
-    next: DeadLetterCursor | None = None
-    """After the last one taken, when the limit was reached."""
-
-
-class RemovedDeadLetterPage(NamedTuple):
-    """Dead letters that were redriven or purged, but are still in the log."""
-
-    runs: list[tuple[int, int, int]]
-    """Partition, first offset, and the offset after the last."""
-    next: DeadLetterId | None
-    """Where the next page begins; None after the last."""
-
 
 class DeadLetters:
     def __init__(self, metadata: TopicCatalogue, partitions: Partitions, queues: Queues) -> None:
@@ -80,24 +45,19 @@ class DeadLetters:
 
     async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> DeadLetterPage:
         """A page of dead letters; empty for a topic without any. Large dead letters make a page shorter."""
+        async with aclosing(self._walk(topic, search)) as walk:
+            dead_letters, following = await first_page(walk, limit=limit, skip=skip)
+        return DeadLetterPage(dead_letters, await self.count(topic), following)
+
+    async def find(self, topic: str, search: Search, *, limit: int) -> list[DeadLetterCursor]:
+        """The first that fit, without their contents."""
+        async with aclosing(self._walk(topic, search)) as walk:
+            return [each.cursor async for each in limited(walk, limit)]
+
+    async def count(self, topic: str) -> int:
+        """How many dead letters a topic has."""
         found = self._dead_letter_topic(topic)
-        if found is None:
-            return DeadLetterPage([], 0, None)
-        sources = self._sources(found)
-        dead_letters: list[DeadLetter] = []
-        following: DeadLetterCursor | None = None
-        size = 0
-        async with aclosing(find_dead_letters(sources, search)) as walk:
-            async for dead_letter in walk:
-                if skip:
-                    skip -= 1
-                    continue
-                if len(dead_letters) >= limit or size >= PAGE_BYTES:
-                    following = dead_letters[-1].cursor
-                    break
-                dead_letters.append(dead_letter)
-                size += dead_letter_size(dead_letter)
-        return DeadLetterPage(dead_letters, await _total(sources), following)
+        return 0 if found is None else await _total(self._sources(found))
 
     async def redrive(
         self, topic: str, search: Search, *, limit: int | None = None, to: str | None = None, dry_run: bool = False
@@ -124,11 +84,12 @@ class DeadLetters:
 
     async def errors(self, topic: str, *, limit: int) -> ErrorGroups:
         """The newest dead letters, grouped by the shape of their error."""
-        found = self._dead_letter_topic(topic)
-        sources = [] if found is None else self._sources(found)
-        search = Search(DeadLetterFilter(), newest_first=True)
-        async with aclosing(find_dead_letters(sources, search)) as walk:
+        async with aclosing(self._walk(topic, Search(DeadLetterFilter(), newest_first=True))) as walk:
             return await grouped(walk, limit)
+
+    def _walk(self, topic: str, search: Search) -> AsyncGenerator[DeadLetter, None]:
+        found = self._dead_letter_topic(topic)
+        return find_dead_letters([] if found is None else self._sources(found), search)
 
     async def purge(
         self, topic: str, search: Search, *, limit: int | None = None, dry_run: bool = False
@@ -153,9 +114,9 @@ class DeadLetters:
                 continue
             log = source.partition.log
             first = max(log.start_offset, start.offset if source.number == start.partition else 0)
-            here = islice(source.removed.within(first, log.end_offset), _REMOVED_RUNS - len(runs))
+            here = islice(source.removed.within(first, log.end_offset), REMOVED_RUNS - len(runs))
             runs += [(source.number, *run) for run in here]
-            if len(runs) == _REMOVED_RUNS:
+            if len(runs) == REMOVED_RUNS:
                 return RemovedDeadLetterPage(runs, DeadLetterId(source.number, runs[-1][2]))
         return RemovedDeadLetterPage(runs, None)
 
@@ -168,17 +129,17 @@ class DeadLetters:
         *,
         dry_run: bool,
     ) -> DeadLettersTaken:
-        taken = _Taken(search)
+        taken = TakenCount(search)
         if topic is None:
             return taken.result(None)
         async with self._taking[topic.id], aclosing(find_dead_letters(self._sources(topic), search)) as walk:
-            async for dead_letters, is_last in _slices(walk, limit):
+            async for dead_letters, is_last in slices(walk, limit, dead_letter_size):
                 if target is not None:
                     for dead_letter in dead_letters:
                         target(dead_letter)
                 if not dry_run:
                     await self._remove(topic, dead_letters, target)
-                taken.add(dead_letters)
+                taken.add(dead_letter.id for dead_letter in dead_letters)
                 if is_last:
                     return taken.result(dead_letters[-1].cursor)
         return taken.result(None)
@@ -225,43 +186,6 @@ class DeadLetters:
             else DeadLetterPartition(number, partition)
             for number, partition in self._partitions.owned(topic.id)
         ]
-
-
-class _Taken:
-    """Counts what is taken."""
-
-    def __init__(self, search: Search) -> None:
-        self._count = 0
-        self._ids: list[DeadLetterId] = []
-        self._missing = dict.fromkeys(DeadLetterId(*id) for id in search.filter.ids or ())
-
-    def add(self, dead_letters: Iterable[DeadLetter]) -> None:
-        for dead_letter in dead_letters:
-            self._count += 1
-            self._missing.pop(dead_letter.id, None)
-            if len(self._ids) < _IDS_SHOWN:
-                self._ids.append(dead_letter.id)
-
-    def result(self, following: DeadLetterCursor | None) -> DeadLettersTaken:
-        return DeadLettersTaken(self._count, self._ids, list(self._missing), following)
-
-
-async def _slices(walk: AsyncIterator[DeadLetter], limit: int | None) -> AsyncIterator[tuple[list[DeadLetter], bool]]:
-    """Dead letters a thousand at a time, and whether the limit is reached with them."""
-    dead_letters: list[DeadLetter] = []
-    size = count = 0
-    async for dead_letter in walk:
-        dead_letters.append(dead_letter)
-        size += dead_letter_size(dead_letter)
-        count += 1
-        if count == limit:
-            yield dead_letters, True
-            return
-        if len(dead_letters) >= _SLICE_MESSAGES or size >= _SLICE_BYTES:
-            yield dead_letters, False
-            dead_letters, size = [], 0
-    if dead_letters:
-        yield dead_letters, False
 
 
 def _moves(

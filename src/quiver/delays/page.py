@@ -1,48 +1,93 @@
 """A page of the delayed messages of several partitions, in order of time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from quiver.delays.pending import Pending
-from quiver.system.pace import Pace, paced
+from quiver.system.pace import paced
 
 
-async def delay_page(partitions: Sequence[Pending], skip: int, limit: int) -> list[tuple[int, int, int, int]]:
-    """Time, index of the partition, id and priority of each message, in this order, after the first `skip`.
+class PendingTotal(NamedTuple):
+    counts: dict[int, int]
+    """By partition; without those that have none."""
+    last_ms: int
+    """When the last one is due; 0 if there is none."""
+
+
+class DelayEntry(NamedTuple):
+    time_ms: int
+    partition: int
+    id: int
+    priority: int
+
+
+class PendingMessages(Protocol):
+    """The delayed messages of a topic, by partition; partitions without any may be left out."""
+
+    async def total(self) -> PendingTotal: ...
+
+    async def counts_before(self, time_ms: int) -> dict[int, int]:
+        """How many are due before a time."""
+
+    async def slices(self, bounds: Mapping[int, tuple[int, int]]) -> list[DelayEntry]:
+        """From one position up to another, in the order of time, in each partition."""
+
+
+class OpenPending:
+    """The partitions of this process."""
+
+    def __init__(self, partitions: Mapping[int, Pending]) -> None:
+        self._partitions = partitions
+
+    async def total(self) -> PendingTotal:
+        counts = {number: len(pending) for number, pending in self._partitions.items() if len(pending)}
+        return PendingTotal(counts, max((self._partitions[number].last_ms() for number in counts), default=0))
+
+    async def counts_before(self, time_ms: int) -> dict[int, int]:
+        return {
+            number: count
+            async for number, pending in paced(list(self._partitions.items()))
+            if (count := pending.count_before(time_ms))
+        }
+
+    async def slices(self, bounds: Mapping[int, tuple[int, int]]) -> list[DelayEntry]:
+        found: list[DelayEntry] = []
+        async for number, (start, end) in paced(bounds.items()):
+            if (pending := self._partitions.get(number)) is not None:
+                found += [DelayEntry(time_ms, number, id, level) for time_ms, id, level in pending.page(start, end)]
+        return found
+
+
+async def delay_page(pending: PendingMessages, skip: int, limit: int) -> list[DelayEntry]:
+    """Those after the first `skip`, in order of time, partition and id.
 
     The page is found by bisecting the time, so that a late page costs no more than the first. Messages that come or
     leave meanwhile may or may not be in the page.
     """
-    starts, ends = await _positions(partitions, skip), await _positions(partitions, skip + limit)
-    found: list[tuple[int, int, int, int]] = []
-    async for index, pending in paced(enumerate(partitions)):
-        if starts[index] < ends[index]:
-            found += [(time, index, id, priority) for time, id, priority in pending.page(starts[index], ends[index])]
-    found.sort()
-    return found
+    total = await pending.total()
+    starts, ends = await _positions(pending, total, skip), await _positions(pending, total, skip + limit)
+    bounds = {number: (starts.get(number, 0), end) for number, end in ends.items() if starts.get(number, 0) < end}
+    return sorted(await pending.slices(bounds)) if bounds else []
 
 
-async def _positions(partitions: Sequence[Pending], count: int) -> list[int]:
+async def _positions(pending: PendingMessages, total: PendingTotal, count: int) -> dict[int, int]:
     """How many messages of each partition are among the first `count`."""
     if count <= 0:
-        return [0] * len(partitions)
-    if count >= sum(map(len, partitions)):
-        return [len(pending) for pending in partitions]
-    low, high = 0, max(pending.last_ms() for pending in partitions) + 1
-    pace = Pace()
+        return {}
+    if count >= sum(total.counts.values()):
+        return total.counts
+    low, high = 0, total.last_ms + 1
     while low + 1 < high:  # at most `count` are due before `low`, and more before `high`
-        await pace.turn()
         middle = (low + high) // 2
-        if sum(pending.count_before(middle) for pending in partitions) <= count:
+        if sum((await pending.counts_before(middle)).values()) <= count:
             low = middle
         else:
             high = middle
-    await pace.turn()
-    positions = [pending.count_before(low) for pending in partitions]
-    rest = count - sum(positions)
-    for index, pending in enumerate(partitions):
-        if rest <= 0:
-            break
-        there = min(rest, pending.count_before(low + 1) - positions[index])
-        positions[index] += there
+    positions, upto = await pending.counts_before(low), await pending.counts_before(low + 1)
+    rest = count - sum(positions.values())
+    for number in sorted(upto):
+        before = positions.get(number, 0)
+        there = max(0, min(rest, upto[number] - before))
+        positions[number] = before + there
         rest -= there
     return positions

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from quiver.delays.due_clock import DueClock
-from quiver.delays.page import delay_page
+from quiver.delays.page import OpenPending, PendingMessages, delay_page
 from quiver.delays.partition.due_moves import Lateness
 from quiver.delays.partition.partition_delays import DelayContext, PartitionDelays
 from quiver.delays.partition.read_ahead import MemoryShare
 from quiver.delays.partitions import DelayPartitions
+from quiver.delays.stats import DelayStats
 from quiver.model.errors import DelayedNotFound, InvalidRequest, PartitionNotFound
 from quiver.model.message import NewMessage
 from quiver.model.names import TopicPartition
@@ -41,20 +42,6 @@ class DelayedPage(NamedTuple):
     messages: list[DelayedMessage]
     total: int
     """How many are pending."""
-
-
-class DelayStats(NamedTuple):
-    pending: int
-    scheduled: int
-    delivered: int
-    cancelled: int
-    expired: int
-    lost: int
-    average_delay_ms: float
-    """The delays of the messages delivered since the broker started; so is the lateness."""
-    lateness: Lateness
-    waiting_by_topic: dict[str, int]
-    """Topics without any are left out."""
 
 
 class Delays:
@@ -120,14 +107,11 @@ class Delays:
     async def page(self, topic_name: str, *, skip: int, limit: int) -> DelayedPage:
         """Pending messages in order of time."""
         topic = self._catalogue.topic(topic_name)
-        opened = [delays for delays in self._partitions.of(topic.id) if len(delays.state.pending)]
-        numbers = [delays.place.partition for delays in opened]
-        found = await delay_page([delays.state.pending for delays in opened], skip, limit)
-        messages = [
-            DelayedMessage(numbers[index], id, time_ms, _PRIORITIES[priority], "pending")
-            for time_ms, index, id, priority in found
-        ]
-        return DelayedPage(messages, self.pending_count(topic.id))
+        return await delayed_page(self.pending(topic.id), self.pending_count(topic.id), skip=skip, limit=limit)
+
+    def pending(self, topic_id: int) -> OpenPending:
+        """What waits in the partitions of this process."""
+        return OpenPending({delays.place.partition: delays.state.pending for delays in self._partitions.of(topic_id)})
 
     async def get(self, topic_name: str, partition: int | None, id: int) -> DelayedMessage:
         """One message, also one that has left, as long as it is in the schedule log. Raises DelayedNotFound.
@@ -173,25 +157,15 @@ class Delays:
         return set() if delays is None else await delays.reschedule(ids, deliver_at_ms)
 
     async def stats(self) -> DelayStats:
-        pending = scheduled = delivered = cancelled = expired = lost = delay_ms = 0
-        lateness = Lateness()
+        stats = DelayStats()
         async for delays in paced(self._partitions.all()):
-            totals = delays.state.totals
-            pending += len(delays.state.pending)
-            scheduled += totals.scheduled
-            delivered += totals.delivered
-            cancelled += totals.cancelled
-            expired += totals.expired
-            lost += totals.lost
-            delay_ms += delays.moves.delay_ms_total
-            lateness.add(delays.moves.lateness)
-        average_ms = delay_ms / max(1, lateness.count)
-        by_topic = {
+            stats.add_partition(delays.state.totals, len(delays.state.pending), delays.moves)
+        stats.waiting_by_topic = {
             topic.name: waiting
             async for topic in paced(self._catalogue.topics())
             if (waiting := self.pending_count(topic.id))
         }
-        return DelayStats(pending, scheduled, delivered, cancelled, expired, lost, average_ms, lateness, by_topic)
+        return stats
 
     def problems(self) -> dict[str, str]:
         """The partitions that accept no delayed messages, and why."""
@@ -248,6 +222,14 @@ class Delays:
             total -= delays.unsaved_messages
             with failures.of(f"a snapshot of {delays.schedule.name}"):
                 await delays.save()
+
+
+async def delayed_page(pending: PendingMessages, total: int, *, skip: int, limit: int) -> DelayedPage:
+    messages = [
+        DelayedMessage(partition, id, time_ms, _PRIORITIES[priority], "pending")
+        for time_ms, partition, id, priority in await delay_page(pending, skip, limit)
+    ]
+    return DelayedPage(messages, total)
 
 
 def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":

@@ -1,6 +1,6 @@
 """Definitions of groups: a view of coordination, in which a change is durable before anybody sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -9,7 +9,7 @@ from quiver.cluster.placement import new_group_id
 from quiver.coordination.counter import Counter
 from quiver.coordination.port import Change, Delete, Put
 from quiver.coordination.view import View
-from quiver.groups.events import GROUPS, IDS_KEY, Group, GroupKind, event_of, group_key
+from quiver.groups.events import GROUPS, IDS_KEY, Group, GroupKind, GroupStored, event_of, group_key
 from quiver.groups.table import GroupTable
 from quiver.model.errors import GroupKindMismatch, GroupNotFound, GroupOrderingMismatch
 from quiver.model.names import check_name
@@ -28,12 +28,21 @@ class Groups:
         self._clock = clock
         self._table = GroupTable()
         self._ids = Counter(view, IDS_KEY, block=_IDS_BLOCK)
+        self._subscribers: list[Callable[[Group], None]] = []
         self.locks = KeyLocks()
         """Held by everybody in this process who changes a group, or needs it not to change."""
         view.follow(GROUPS, self._apply)
 
+    def subscribe(self, on_change: Callable[[Group], None]) -> None:
+        """Called when a group is new or changed, whoever changed it. While the broker is built."""
+        self._subscribers.append(on_change)
+
     def _apply(self, change: Change) -> None:
-        self._table.apply(event_of(change))
+        event = event_of(change)
+        self._table.apply(event)
+        if isinstance(event, GroupStored):
+            for on_change in self._subscribers:
+                on_change(self._table.groups[event.group.name])
 
     def group(self, name: str) -> Group:
         """Raises GroupNotFound if there is none."""

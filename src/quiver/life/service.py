@@ -82,12 +82,13 @@ class MessageLives:
                 " happened before that is not known any more (delivery_history says how long it is kept)"
             )
         arrival = await self._arrival(topic, number, partition, looked_up)
+        positions = await self._streams.positions.standings(TopicPartition(topic.id, number))
         return MessageLife(
             topic.name,
             number,
             offset,
             arrival + in_order(events),
-            list(self._standings(TopicPartition(topic.id, number), looked_up, queue, outcomes, is_partly_known)),
+            list(self._standings(positions, looked_up, queue, outcomes, is_partly_known)),
             found.known_since_ms if is_partly_known else None,
             notes,
             trace_id(looked_up),
@@ -195,7 +196,7 @@ class MessageLives:
 
     def _standings(
         self,
-        place: TopicPartition,
+        positions: dict[int, int],
         looked_up: LookedUp,
         queue: PartitionQueue | None,
         outcomes: dict[int, GroupOutcome],
@@ -203,7 +204,7 @@ class MessageLives:
     ) -> Iterable[GroupStanding]:
         offset = looked_up.offset
         for group in list(self._groups.groups().values()):
-            position = self._streams.positions.position(group.id, place)
+            position = positions.get(group.id)
             state = None if queue is None else queue.state(group.id)
             if position is None and (queue is None or state is None):
                 continue

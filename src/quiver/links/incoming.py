@@ -11,13 +11,15 @@ import msgspec
 
 from quiver.links.packet_stream import PacketStream
 from quiver.links.request import Handler, Handlers, PeerRequest, Reply
-from quiver.model.errors import ProtocolError, QuiverError
+from quiver.model.errors import ProtocolError, QuiverError, ShuttingDown
 from quiver.model.limits import MIB
 from quiver.protocol.link_messages import (
     LinkCall,
     LinkCancel,
     LinkFailure,
     LinkHello,
+    LinkPing,
+    LinkPong,
     LinkResult,
     decode_link_message,
     link_failure,
@@ -28,14 +30,17 @@ logger = logging.getLogger(__name__)
 
 RESPONSE_BYTES = 64 * MIB
 """Responses that the caller has not read; beyond it no more calls are read."""
+_PONG = encode_packet(NO_CORRELATION, LinkPong())
 _CANCELLED = LinkFailure("cancelled", "the caller no longer waits", True, {})
+_SHUTTING_DOWN = link_failure(ShuttingDown())
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class MetadataView(Protocol):
     """What a worker knows of topics and groups, and how far that is."""
 
-    revision: int
+    @property
+    def revision(self) -> int: ...
 
     async def reached(self, revision: int) -> None:
         """Returns when the view is as far."""
@@ -62,6 +67,7 @@ class IncomingLink:
         self._waiting: asyncio.Task[None] | None = None
         self._tasks: dict[asyncio.Task[None], int] = {}
         self._cancellable: dict[int, asyncio.Task[None]] = {}
+        self._is_ending = False
         self._stream = PacketStream(
             sock, on_packet=self._on_packet, on_broken=self._on_broken, on_sent=self._stream_has_room
         )
@@ -80,9 +86,14 @@ class IncomingLink:
     def _on_packet(self, packet: Packet) -> None:
         message = decode_link_message(packet.message_bytes)
         if isinstance(message, LinkCall):
+            if not self._handlers.needs_view(message.capability, message.method):
+                self._begin(packet.correlation, message, packet.payload)
+                return
             self._calls.append((packet.correlation, message, packet.payload))
             if self._waiting is None:
                 self._begin_calls()
+        elif isinstance(message, LinkPing):
+            self._stream.send(_PONG)
         elif isinstance(message, LinkCancel):
             self._cancel(packet.correlation)
         elif isinstance(message, LinkHello) and self._caller < 0:
@@ -130,7 +141,7 @@ class IncomingLink:
         try:
             self._respond(correlation, await handle(request, payload))
         except asyncio.CancelledError:
-            self._send(correlation, encode_packet(correlation, _CANCELLED))
+            self._send(correlation, encode_packet(correlation, _SHUTTING_DOWN if self._is_ending else _CANCELLED))
             raise
         except Exception as error:
             self._fail(correlation, error)
@@ -170,6 +181,7 @@ class IncomingLink:
             self._stream.resume()
 
     def _end_waiting(self) -> None:
+        self._is_ending = True
         self._calls.clear()
         if self._waiting is not None:
             self._waiting.cancel()

@@ -19,6 +19,8 @@ from quiver.protocol.link_messages import (
     LinkCancel,
     LinkFailure,
     LinkHello,
+    LinkPing,
+    LinkPong,
     LinkResult,
     decode_link_message,
     link_error,
@@ -30,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 REQUEST_BYTES = 64 * MIB
 """Of calls that have no response yet; beyond it, more calls wait."""
+PING_SECONDS, SILENT_PINGS = 1.0, 5
+"""While calls have no response, the other worker is asked so often whether it runs, and given up after so many pings
+without a word. They are counted, so that a pause of this process is not taken for one of the other."""
+_PING = encode_packet(NO_CORRELATION, LinkPing())
 _LAST_CORRELATION = 2**32 - 1
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 _encode = msgspec.msgpack.Encoder().encode
@@ -70,6 +76,9 @@ class OutgoingLink:
         self._call_bytes = 0
         self._awaiting_room: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
+        self._pinging: asyncio.TimerHandle | None = None
+        self._silent_pings = 0
+        """Since something was heard of the other worker."""
 
     @property
     def in_flight(self) -> int:
@@ -95,6 +104,9 @@ class OutgoingLink:
         future: asyncio.Future[Reply[R]] = asyncio.get_running_loop().create_future()
         self._calls[correlation] = _Call(type(request), size, future, on_late)
         self._call_bytes += size
+        if self._pinging is None:
+            self._silent_pings = 0
+            self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
         future.add_done_callback(partial(self._on_done, correlation))
         return future
 
@@ -109,6 +121,8 @@ class OutgoingLink:
     def close(self) -> None:
         """Calls without a response fail."""
         self._is_closed = True
+        if self._pinging is not None:
+            self._pinging.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
         if self._stream is not None:
@@ -163,6 +177,7 @@ class OutgoingLink:
 
     def _use(self, stream: PacketStream) -> None:
         self._stream = stream
+        self._silent_pings = 0
         stream.send(self._hello)
         unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
         for packet, payload in unsent:
@@ -170,6 +185,21 @@ class OutgoingLink:
         for correlation, call in self._calls.items():
             if call.future.cancelled():
                 stream.send(encode_packet(correlation, LinkCancel()))
+
+    def _ping(self) -> None:
+        """A worker that is stopped or hangs keeps its connections: it is given up because nothing is heard of it."""
+        self._pinging = None
+        if not self._calls:
+            return
+        self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
+        if self._stream is None:
+            return
+        if self._silent_pings >= SILENT_PINGS:
+            self._stream.close()
+            self._on_broken(f"has not responded for {SILENT_PINGS * PING_SECONDS:g} s")
+        else:
+            self._silent_pings += 1
+            self._stream.send(_PING)
 
     def _on_broken(self, reason: str) -> None:
         logger.info("the link to worker %d broke: it %s", self.target, reason)
@@ -191,6 +221,9 @@ class OutgoingLink:
 
     def _on_packet(self, packet: Packet) -> None:
         self._backoff.reset()
+        self._silent_pings = 0
+        if packet.correlation == NO_CORRELATION and isinstance(decode_link_message(packet.message_bytes), LinkPong):
+            return
         call = self._calls.pop(packet.correlation, None)
         if call is None:
             raise ProtocolError(problem=f"worker {self.target} sent a result for no call")

@@ -22,9 +22,11 @@ class Peers:
         self, worker: int, workers: int, dial: Dial, handlers: Handlers, view: MetadataView | None = None
     ) -> None:
         self.worker, self.workers = worker, workers
-        self._handlers, self._view = handlers, view or NoView()
+        self.view: MetadataView = view or NoView()
+        """Set before the first link is accepted."""
+        self._handlers = handlers
         self._outgoing = {
-            target: OutgoingLink(worker, target, dial, lambda: self._view.revision)
+            target: OutgoingLink(worker, target, dial, lambda: max(0, self.view.revision))
             for target in range(workers)
             if target != worker
         }
@@ -59,7 +61,7 @@ class Peers:
         if self._is_closed:
             sock.close()
             return
-        link = IncomingLink(sock, self._handlers, self._view, on_closed=self._forget)
+        link = IncomingLink(sock, self._handlers, self.view, on_closed=self._forget)
         self._incoming[link] = None
 
     async def close(self, grace_seconds: float = 1.0) -> None:

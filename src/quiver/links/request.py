@@ -25,6 +25,9 @@ class PeerRequest(msgspec.Struct, Generic[R], array_like=True, frozen=True):
     method: ClassVar[str]
     only_waits: ClassVar[bool] = False
     """It changes nothing until it returns, or takes back what it did: it ends when the caller no longer waits."""
+    needs_view: ClassVar[bool] = True
+    """It is begun when this worker knows as much of topics and groups as the caller, after the calls before it. Calls
+    that views are made of need none."""
 
 
 class Reply(NamedTuple, Generic[R]):
@@ -32,6 +35,8 @@ class Reply(NamedTuple, Generic[R]):
     payload: tuple[Buffer, ...] = ()
 
 
+DONE = Reply(None)
+"""Of a call that returns nothing."""
 Handler = Callable[[Any, memoryview], Awaitable[Reply[Any]]]
 """Gets the request and its payload. What it does before it first waits, it does in the order of the calls."""
 
@@ -54,6 +59,10 @@ class Handlers:
         assert name not in self._handlers, f"{name} is there already"
         self._handlers[name] = kind, handle
         self._decoders[name] = msgspec.msgpack.Decoder(kind)
+
+    def needs_view(self, capability: str, method: str) -> bool:
+        kind, _ = self._handlers.get((capability, method), (PeerRequest, None))
+        return kind.needs_view
 
     def find(self, capability: str, method: str, arguments: msgspec.Raw) -> tuple[PeerRequest[Any], Handler]:
         """ProtocolError when there is no such method, or when the arguments do not fit."""

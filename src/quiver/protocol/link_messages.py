@@ -42,7 +42,15 @@ class LinkFailure(Message, tag=4, frozen=True):
     details: dict[str, Any]
 
 
-LinkMessage = LinkHello | LinkCall | LinkCancel | LinkResult | LinkFailure
+class LinkPing(Message, tag=5, frozen=True):
+    """Whether the other worker still runs; sent while calls have no response."""
+
+
+class LinkPong(Message, tag=6, frozen=True):
+    """The response to a ping."""
+
+
+LinkMessage = LinkHello | LinkCall | LinkCancel | LinkResult | LinkFailure | LinkPing | LinkPong
 
 _decoder: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(LinkMessage)
 _encoder = msgspec.msgpack.Encoder(enc_hook=str)

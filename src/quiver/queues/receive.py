@@ -19,7 +19,8 @@ from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.settle import SettleHandler
 from quiver.queues.state.port import KeyLimit, LeaseTerms, Taken
 from quiver.queues.topic.available_partitions import ALL_LEVELS
-from quiver.queues.topic.topic_queues import TopicQueue, TopicQueues
+from quiver.queues.topic.topic_queue import TopicQueue
+from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.system.pace import Pace
 
 logger = logging.getLogger(__name__)
@@ -153,7 +154,7 @@ class ReceiveHandler:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def receive(self, request: ReceiveRequest, topics: Sequence[Topic], group: Group) -> list[Received]:
-        queues = await self._topic_queues.begun(topics, request.group, group, request.start)
+        queues = await self._topic_queues.begun(topics, group, request.start)
         max_bytes = max(1, min(request.max_bytes, self._max_bytes))
         deadline = self._clock.monotonic() + request.wait_ms / 1000
         while True:

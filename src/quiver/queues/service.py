@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from quiver.groups.service import Groups
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, ShuttingDown
 from quiver.model.names import TopicPartition
+from quiver.model.position import Position
 from quiver.model.queue import QueueSettings, ReceiveRequest
 from quiver.model.settlement import Receipt, SettleRequest
 from quiver.model.topic import Topic
@@ -27,6 +28,7 @@ from quiver.queues.receive import Received, ReceiveHandler
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks
 from quiver.queues.state.port import Settlement
 from quiver.queues.topic.consumers import Consumer
+from quiver.queues.topic.first_use import OtherQueues
 from quiver.queues.topic.topic_queues import TopicQueues
 from quiver.storage.port import Storage
 from quiver.system.pace import bounded_gather, paced
@@ -72,7 +74,12 @@ class Queues:
         self.depths = PartitionDepths(
             catalogue, partitions, groups, self._partition_queues, lease_clock=context.lease_clock
         )
+        groups.subscribe(self._topic_queues.group_changed)
         self._is_closed = False
+
+    def share_with(self, others: OtherQueues) -> None:
+        """Other processes own partitions too. Called while the broker is built."""
+        self._topic_queues.others = others
 
     async def open(self) -> None:
         """Comes first: restores the leases and retries of all partitions."""
@@ -116,6 +123,16 @@ class Queues:
     def give_back_later(self, received: Sequence[Received]) -> None:
         """The same, for callers that cannot wait."""
         self._receive.give_back_later(received)
+
+    async def begin_use(self, topic_id: int, group: str, start: Position) -> None:
+        """The group's first use of a topic, whose partition 0 this process owns."""
+        topic = self._catalogue.topic_by_id(topic_id)
+        await self._topic_queues.begun([topic], self._groups.group(group), start)
+
+    async def begin_partitions(self, topic_id: int, group: str, start: Position) -> None:
+        """Begins where the group skips something, before it begins in partition 0 in another process."""
+        topic = self._catalogue.topic_by_id(topic_id)
+        await self._topic_queues.queue(topic, self._groups.group(group)).first_use.begin_partitions(start)
 
     # settling
 
@@ -187,6 +204,11 @@ class Queues:
         """What holds for a group in a topic."""
         return self._settings.of(topic_id, self._groups.group(group).id)
 
+    def follow(self, queue: PartitionQueue, group_id: int, offset: int, version: int) -> None:
+        """The group has committed an offset in the queue's partition: see `PartitionQueue.follow`."""
+        if queue.follow(group_id, offset, version):
+            self.watchers.wake(group_id)
+
     def note_time(self, queue: PartitionQueue, at_ms: int) -> None:
         """A lease ends there at that time."""
         self._times.note(queue, at_ms)
@@ -218,9 +240,7 @@ class Queues:
 
     async def resume(self, topic: str, group: str) -> None:
         """Consumers that wait get messages again."""
-        found = self._used(topic, group)
-        await self._groups.resume(group, found.id)
-        self._topic_queues.resumed(found.id, self._groups.group(group).id)
+        await self._groups.resume(group, self._used(topic, group).id)
 
     def _used(self, topic: str, group: str) -> Topic:
         """The topic; GroupNotFound if the group has never used it."""

@@ -1,7 +1,7 @@
 """Counters of queues: what was settled, by topic and group, and how the priorities are served."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -63,6 +63,8 @@ class Priorities(NamedTuple):
     stored: list[int]
     average_wait_ms: list[float]
     topics: dict[str, dict[int, PartitionPriorities]]
+    delivered: list[int]
+    """Since the broker was started: how many the average is of."""
 
 
 class _Served(msgspec.Struct):
@@ -104,15 +106,17 @@ class QueueStats:
                     sum_.add(settled)
         return found
 
-    async def priorities(self, only: str | None = None) -> Priorities:
-        """Of all topics, or of one."""
-        found = Priorities([0] * LEVELS, [0.0] * LEVELS, {})
-        delivered, waited_ms = [0] * LEVELS, [0] * LEVELS
-        group_ids: dict[str, set[int]] = {}
+    async def priorities(
+        self, only: str | None = None, using: Mapping[str, Sequence[int]] | None = None
+    ) -> Priorities:
+        """Of all topics, or of one. `using` are the groups that use them, if all are known (`using` of every
+        process)."""
+        if using is None:
+            using = await self.using(only)
+        found = Priorities([0] * LEVELS, [0.0] * LEVELS, {}, [0] * LEVELS)
+        delivered, waited_ms = found.delivered, [0] * LEVELS
         async for topic, number, partition, queue in self._all(only):
-            if topic.name not in group_ids:
-                group_ids[topic.name] = self._queue_ids(topic)
-            shown = await self._partition(topic, number, partition, queue, group_ids[topic.name])
+            shown = await self._partition(topic, number, partition, queue, using.get(topic.name, ()))
             if shown is None:
                 continue
             found.topics.setdefault(topic.name, {})[number] = shown
@@ -137,10 +141,12 @@ class QueueStats:
                 await pace.turn()
                 yield topic, number, partition, known.get(number)
 
-    def _queue_ids(self, topic: Topic) -> set[int]:
-        """Groups that use the topic; that they do is in partition 0, whatever other partitions they have begun."""
-        first = self._queues.partition_queues(topic.id).get(0)
-        return set() if first is None else set(first.group_ids)
+    async def using(self, only: str | None = None) -> dict[str, list[int]]:
+        """Ids of groups by the topics that they use, as far as this process knows: that they do is in partition 0,
+        whatever other partitions they have begun."""
+        topics = self._metadata.topics() if only is None else [self._metadata.topic(only)]
+        firsts = [(topic.name, self._queues.partition_queues(topic.id).get(0)) async for topic in paced(topics)]
+        return {name: list(first.group_ids) for name, first in firsts if first is not None}
 
     async def _partition(
         self,
@@ -148,7 +154,7 @@ class QueueStats:
         number: int,
         partition: Partition,
         queue: PartitionQueue | None,
-        group_ids: set[int],
+        group_ids: Collection[int],
     ) -> PartitionPriorities | None:
         """None when the topic was deleted meanwhile."""
         log, now_ms = partition.log, self._clock.now_ms()
@@ -183,6 +189,36 @@ class QueueStats:
         return [(now - then) * 1000 / elapsed_ms for now, then in zip(served, before, strict=True)]
 
 
+def merged_reliability(parts: Iterable[Reliability]) -> Reliability:
+    """Of several processes."""
+    found = Reliability(Settled(), {})
+    for part in parts:
+        found.total.add(part.total)
+        for name, (of_topic, of_groups) in part.topics.items():
+            total, groups = found.topics.setdefault(name, (Settled(), {}))
+            total.add(of_topic)
+            for group, settled in of_groups.items():
+                groups.setdefault(group, Settled()).add(settled)
+    return found
+
+
+def merged_priorities(parts: Iterable[Priorities]) -> Priorities:
+    """Of several processes."""
+    found = Priorities([0] * LEVELS, [0.0] * LEVELS, {}, [0] * LEVELS)
+    waited_ms = [0.0] * LEVELS
+    for part in parts:
+        _add(found.stored, part.stored)
+        _add(found.delivered, part.delivered)
+        pairs = zip(part.average_wait_ms, part.delivered, strict=True)
+        waited_ms = [sum_ + wait * count for sum_, (wait, count) in zip(waited_ms, pairs, strict=True)]
+        for name, partitions in part.topics.items():
+            found.topics.setdefault(name, {}).update(partitions)
+    for name, partitions in found.topics.items():
+        found.topics[name] = dict(sorted(partitions.items()))
+    found.average_wait_ms[:] = [wait / max(1, count) for wait, count in zip(waited_ms, found.delivered, strict=True)]
+    return found
+
+
 def _settled(queue: PartitionQueue, group_id: int) -> Settled:
     state, counters, undone = queue.state(group_id), queue.counters(group_id), queue.undone(group_id)
     settled = Settled(in_flight=0 if state is None else state.counts().leased)
@@ -214,7 +250,7 @@ def _add(sums: list[int], more: Sequence[int]) -> None:
 async def _ready(
     partition: Partition,
     queue: PartitionQueue | None,
-    group_ids: set[int],
+    group_ids: Collection[int],
     stored: Sequence[int],
     now_ms: int,
 ) -> list[int]:

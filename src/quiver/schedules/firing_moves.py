@@ -4,13 +4,12 @@ import asyncio
 import logging
 
 from quiver.model.errors import PartitionNotFound, QuiverError, TopicNotFound
-from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, mover_id
+from quiver.outbox.targets import MovedFrame, MoveTargets
 from quiver.schedules.events import Event, FiringEnded
 from quiver.schedules.firing import firings_of, message_of
 from quiver.schedules.state import ScheduleTable
 from quiver.storage.journaled_state import JournaledState
-from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
@@ -21,11 +20,11 @@ class FiringMoves:
     """`arrived` is set whenever a move is done: its schedules may have room for more."""
 
     def __init__(
-        self, table: ScheduleTable, journaled: JournaledState[Event], partitions: Partitions, arrived: asyncio.Event
+        self, table: ScheduleTable, journaled: JournaledState[Event], targets: MoveTargets, arrived: asyncio.Event
     ) -> None:
         self._table = table
         self._journaled = journaled
-        self._partitions = partitions
+        self._targets = targets
         self._arrived = arrived
         self._problems: dict[int, str] = {}
         """Why the messages of a move are not in the topic yet, or never will be."""
@@ -42,9 +41,8 @@ class FiringMoves:
     async def carry(self, move: Move) -> None:
         firings = firings_of(move)
         try:
-            partition = self._partitions.get(*move.target)
             messages = [message_of(firing) for firing in firings]
-            await append_moved(partition, mover=_MOVER, sequence=move.sequence, messages=messages)
+            await self._targets.append(move.target, MovedFrame(_MOVER, move.sequence, messages))
         except (TopicNotFound, PartitionNotFound):
             self._problems[move.id] = "the topic was deleted before the message arrived"
         except QuiverError as error:

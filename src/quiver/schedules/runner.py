@@ -15,6 +15,7 @@ from quiver.model.limits import MIB
 from quiver.model.schedule import Schedule
 from quiver.outbox.outbox import Move, Target
 from quiver.outbox.relay import OutboxRelay
+from quiver.outbox.targets import MoveTargets
 from quiver.schedules.events import Event, Fired
 from quiver.schedules.firing import FiringBatch
 from quiver.schedules.firing_moves import FiringMoves
@@ -25,7 +26,6 @@ from quiver.structures.murmur2 import partition_for
 from quiver.system.clock import Clock
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
-from quiver.topics.partitions import Partitions
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class ScheduleRunner:
         journaled: JournaledState[Event],
         topics: TopicAdmin,
         catalogue: TopicCatalogue,
-        partitions: Partitions,
+        targets: MoveTargets,
         *,
         clock: Clock,
     ) -> None:
@@ -58,7 +58,7 @@ class ScheduleRunner:
         self._topics = topics
         self._news = asyncio.Event()
         """Set when schedules have changed, or messages are in their topics."""
-        self._moves = FiringMoves(table, journaled, partitions, self._news)
+        self._moves = FiringMoves(table, journaled, targets, self._news)
         self._relay = OutboxRelay("schedules", table.outbox, self._moves)
         self._task: asyncio.Task[None] | None = None
         self._closing = False

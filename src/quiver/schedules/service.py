@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -20,6 +20,7 @@ from quiver.model.errors import (
 from quiver.model.limits import MIB, MOST_SCHEDULES
 from quiver.model.names import check_name
 from quiver.model.schedule import Schedule, ScheduleChanges
+from quiver.outbox.targets import MoveTargets
 from quiver.partition.pending import message_size
 from quiver.schedules.events import CODEC, ScheduleRemoved, ScheduleSet
 from quiver.schedules.firing import Firing, message_of
@@ -43,28 +44,29 @@ _TIMES = ("cron", "timezone", "is_paused")
 _MESSAGE = ("topic", "value", "key", "headers")
 
 
+class ScheduleContext(NamedTuple):
+    """What schedules need of the broker."""
+
+    clock: Clock
+    randomness: Randomness
+    topics: TopicAdmin
+    targets: MoveTargets
+
+
 class Schedules:
     """Every change is on the journal before it takes effect, one at a time."""
 
-    def __init__(
-        self,
-        catalogue: TopicCatalogue,
-        partitions: Partitions,
-        *,
-        clock: Clock,
-        randomness: Randomness,
-        topics: TopicAdmin,
-    ) -> None:
+    def __init__(self, catalogue: TopicCatalogue, partitions: Partitions, context: ScheduleContext) -> None:
         self._catalogue = catalogue
         self._partitions = partitions
-        self._clock = clock
-        self._randomness = randomness
-        self._topics = topics
+        self._clock, self._randomness, self._topics, targets = context
         self._table = ScheduleTable()
-        self._journaled = JournaledState(LOG_ID, self._table, CODEC, clock=clock)
+        self._journaled = JournaledState(LOG_ID, self._table, CODEC, clock=self._clock)
         self._changes: set[asyncio.Task[Any]] = set()
         self._closing = False
-        self._runner = ScheduleRunner(self._table, self._journaled, topics, catalogue, partitions, clock=clock)
+        self._runner = ScheduleRunner(
+            self._table, self._journaled, self._topics, catalogue, targets, clock=self._clock
+        )
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """Continues where the broker stopped last: an overdue schedule fires now, once."""

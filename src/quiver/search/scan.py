@@ -1,7 +1,7 @@
 """Looks through stored frames for messages that fit. Runs in a thread."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -9,13 +9,13 @@ import pyarrow as pa
 from quiver.messages.stored_slice import StoredSlice
 from quiver.model.errors import InvalidFrame
 from quiver.model.message import StoredMessage
-from quiver.model.priority import NAMES, Priority
+from quiver.model.priority import Priority
 from quiver.partition.pending import message_bytes
 from quiver.records.columns import HEADERS, KEY, TIMESTAMP, VALUE
-from quiver.records.expiry import past_rows
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame, check_body, open_frame, split_frames
-from quiver.search.language.expression import Columns, Expression
+from quiver.search.frame_batch import FrameBatch, batches
+from quiver.search.language.expression import Expression
 
 RESULT_BYTES = 4 * 1024 * 1024
 """A scan returns no more messages than this, approximately."""
@@ -71,12 +71,9 @@ def scan(stored: StoredSlice, wanted: Wanted) -> Scanned | int:
     hits: list[_Hit] = []
     looked_at = 0
     inside = [(position, header) for position, header in places if header.base_offset < wanted.end]
-    for position, header in inside:
-        frame = _opened(stored, position, header, wanted)
-        if frame is None:
-            continue
-        looked_at += len(frame)
-        found = _hits(frame, wanted)
+    for batch in batches(_opened(stored, inside, wanted)):
+        looked_at += len(batch)
+        found = _hits(batch, wanted)
         if found is None:
             break
         hits += found
@@ -92,43 +89,29 @@ def _whole_frames(stored: StoredSlice) -> list[tuple[int, FrameHeader]]:
     return found
 
 
-def _opened(stored: StoredSlice, position: int, header: FrameHeader, wanted: Wanted) -> OpenFrame | None:
-    if header.is_control or header.base_offset in stored.hidden or header.next_offset <= wanted.start:
-        return None
-    try:
-        check_body(memoryview(stored.data)[position : position + header.frame_bytes], header)
-        return open_frame(stored.data, position, verify=False, header=header)
-    except InvalidFrame:
-        return None
+def _opened(stored: StoredSlice, places: list[tuple[int, FrameHeader]], wanted: Wanted) -> Iterator[OpenFrame]:
+    for position, header in places:
+        if header.is_control or header.base_offset in stored.hidden or header.next_offset <= wanted.start:
+            continue
+        with contextlib.suppress(InvalidFrame):
+            check_body(memoryview(stored.data)[position : position + header.frame_bytes], header)
+            yield open_frame(stored.data, position, verify=False, header=header)
 
 
-def _hits(frame: OpenFrame, wanted: Wanted) -> list[_Hit] | None:
+def _hits(batch: FrameBatch, wanted: Wanted) -> list[_Hit] | None:
     """None if the search was stopped."""
-    offsets = frame.offsets()
-    past = None if wanted.include_expired else past_rows(frame, wanted.now_ms, wanted.ttl_ms)
+    offsets = batch.offsets
+    past = None if wanted.include_expired else batch.past(wanted.now_ms, wanted.ttl_ms)
     hits: list[_Hit] = []
-    for rows in wanted.where.select(_columns(frame, offsets, wanted)):
+    for rows in wanted.where.select(batch.columns(wanted.partition)):
         if wanted.is_stopped():
             return None
         hits += [
-            _Hit(frame, row, offsets[row])
+            _Hit(*batch.place(row), offsets[row])
             for row in rows
             if wanted.start <= offsets[row] < wanted.end and (past is None or not past[row])
         ]
     return hits
-
-
-def _columns(frame: OpenFrame, offsets: Sequence[int], wanted: Wanted) -> Columns:
-    times = frame.column(TIMESTAMP)
-    return Columns(
-        value=frame.column(VALUE),
-        key=frame.column(KEY),
-        headers=frame.column(HEADERS),
-        timestamps=frame.header.min_timestamp_ms if times is None else times,
-        offsets=offsets,
-        partition=wanted.partition,
-        priority=NAMES[frame.header.priority],
-    )
 
 
 def _cut(hits: list[_Hit], wanted: Wanted, looked_at: int, edge: int | None) -> Scanned:

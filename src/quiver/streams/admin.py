@@ -100,14 +100,18 @@ class GroupAdmin:
 
     async def counts(self, topic_ids: Collection[int]) -> dict[int, int]:
         """How many groups read each of the topics, or have read it."""
-        counts = {topic_id: len(self._queues.depths.groups_of(topic_id)) for topic_id in topic_ids}
+        return {topic_id: len(groups) for topic_id, groups in (await self.readers(topic_ids)).items()}
+
+    async def readers(self, topic_ids: Collection[int]) -> dict[int, set[str]]:
+        """The groups that read each of the topics, or have read it, as far as this process has them."""
+        readers = {topic_id: set(self._queues.depths.groups_of(topic_id)) for topic_id in topic_ids}
         async for group in paced(list(self._groups.groups().values())):
-            if group.kind == "stream":
+            if group.kind == "stream" and self._streams.owns(group.id) and group.name in self._groups.groups():
                 state = self._streams.group(group.name)
                 owned = (place for member in state.membership.members.values() for place in member.owned)
-                for topic_id in {place.topic_id for place in (*state.offsets, *owned)} & counts.keys():
-                    counts[topic_id] += 1
-        return counts
+                for topic_id in {place.topic_id for place in (*state.offsets, *owned)} & readers.keys():
+                    readers[topic_id].add(group.name)
+        return readers
 
     async def membership(self, name: str) -> Membership:
         """The members of a stream group and its rebalances, read-only; a queue group has none."""
@@ -120,9 +124,9 @@ class GroupAdmin:
     async def delete(self, name: str) -> None:
         """Deletes a group without members, and its positions in every topic."""
         group_id = self._groups.group(name).id
-        self._queues.check_idle(name)
+        await self._streams.owners.queues.check_idle(name)
         await self._streams.delete(name)
-        await self._queues.group_deleted(group_id)
+        await self._streams.owners.queues.group_deleted(group_id)
 
     def _members(self, group: Group) -> list[MemberDetails]:
         """The consumers of a queue group; each of them receives from all partitions."""

@@ -3,15 +3,13 @@
 from typing import NamedTuple
 
 from quiver.groups.service import Groups
-from quiver.messages.append_time import append_time_ms
 from quiver.model.names import TopicPartition
-from quiver.partition.partition import Partition
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.service import Queues
+from quiver.streams.positions import GroupPosition
 from quiver.streams.service import Streams
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
-from quiver.topics.partitions import Partitions
 
 
 class PartitionLag(NamedTuple):
@@ -32,47 +30,47 @@ class PartitionLag(NamedTuple):
 
 
 class GroupLag:
-    def __init__(
-        self, groups: Groups, streams: Streams, queues: Queues, partitions: Partitions, *, clock: Clock
-    ) -> None:
+    def __init__(self, groups: Groups, streams: Streams, queues: Queues, *, clock: Clock) -> None:
         self.groups = groups
         self._streams = streams
         self._queues = queues
-        self._partitions = partitions
         self._clock = clock
 
     async def of(self, group: str, *, with_age: bool = True) -> list[PartitionLag]:
-        """The lag in every partition of this process, for the topics that the group reads or has read.
+        """The lag in every partition of the topics that the group reads or has read. Each age needs a read.
 
-        Each age needs a read.
+        Of a queue group: in the partitions of this process. Of a stream group that another process has: nothing.
         """
         definition = self.groups.group(group)
         if definition.kind == "queue":
             return [self._queue_lag(part) for part in await self._queues.depths.of_group(group, with_age=with_age)]
-        group_id, state = definition.id, self._streams.group(group)
+        if not self._streams.owns(definition.id):
+            return []
+        state = self._streams.group(group)
         owners = {p: member.id for member in state.membership.members.values() for p in member.owned}
-        found = []
-        for topic_id in sorted({partition.topic_id for partition in (*state.offsets, *owners)}):
-            name = self._streams.topic_name(topic_id)
-            partitions = self._partitions.owned(topic_id) if name is not None else ()
-            async for number, partition in paced(partitions):
-                place = TopicPartition(topic_id, number)
-                committed, position = state.offsets.get(place), self._streams.positions.shown(group_id, place)
-                offset = max(partition.log.start_offset, position or 0)
-                unread = max(0, partition.committed.visible_end - offset)
-                found.append(
-                    PartitionLag(
-                        name or "",
-                        number,
-                        position,
-                        partition.committed.last_stable,
-                        unread,
-                        await self._age_ms(partition, offset) if with_age and unread else 0,
-                        owners.get(place),
-                        committed.metadata if committed else "",
-                    )
-                )
-        return found
+        topics = sorted({partition.topic_id for partition in (*state.offsets, *owners)})
+        places = [place for topic_id in topics for place in self._streams.partitions_of(topic_id)]
+        positions = await self._streams.positions.of(definition.id, places, with_age=with_age)
+        names = {topic_id: self._streams.topic_name(topic_id) for topic_id in topics}
+        return [
+            self._stream_lag(names[place.topic_id] or "", place, positions[place], owners.get(place))
+            async for place in paced(places)
+            if place in positions
+        ]
+
+    def _stream_lag(self, topic: str, place: TopicPartition, known: GroupPosition, owner: str | None) -> PartitionLag:
+        facts, position = known.facts, known.shown
+        offset = max(facts.start, position or 0)
+        return PartitionLag(
+            topic,
+            place.partition,
+            position,
+            facts.last_stable,
+            max(0, facts.visible_end - offset),
+            0 if facts.oldest_ms is None else max(0, self._clock.now_ms() - facts.oldest_ms),
+            owner,
+            known.committed.metadata if known.committed else "",
+        )
 
     def _queue_lag(self, part: PartitionDepth) -> PartitionLag:
         """Counts what is ready: messages that consumers have leased are being processed."""
@@ -89,8 +87,3 @@ class GroupLag:
             retrying=part.retrying,
             blocked_keys=len(part.blocked_keys),
         )
-
-    async def _age_ms(self, partition: Partition, offset: int) -> int:
-        """The age of the message at an offset; 0 if there is none, or if it cannot be read."""
-        appended_ms = await append_time_ms(partition, offset)
-        return 0 if appended_ms is None else max(0, self._clock.now_ms() - appended_ms)

@@ -12,15 +12,19 @@ from quiver.model.names import TopicPartition
 from quiver.streams.events import Committed, OffsetsCommitted, OffsetsForgotten
 from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.members import Members
+from quiver.streams.positions import Positions
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 
 
 class Offsets:
-    def __init__(self, groups: Groups, journal: StreamJournal, members: Members, *, clock: Clock) -> None:
+    def __init__(
+        self, groups: Groups, journal: StreamJournal, members: Members, positions: Positions, *, clock: Clock
+    ) -> None:
         self._groups = groups
         self._journal = journal
         self._members = members
+        self._positions = positions
         self._clock = clock
 
     async def commit(
@@ -37,7 +41,7 @@ class Offsets:
         """
         self.check_commit(name, offsets, member_id=member_id, generation=generation)
         # No await since the check: commits are journaled in the order in which they were allowed.
-        await self._journal.append(OffsetsCommitted(self._groups.group(name).id, self.committed(offsets)))
+        await self._append(OffsetsCommitted(self._groups.group(name).id, self.committed(offsets)))
 
     def check_commit(
         self, name: str, partitions: Iterable[TopicPartition], *, member_id: str | None, generation: int | None
@@ -60,13 +64,13 @@ class Offsets:
         """Applies the offsets of a committed transaction once, however often this is called. Raises GroupNotFound."""
         if transaction not in self._journal.group(name).transactions:
             event = OffsetsCommitted(self._groups.group(name).id, self.committed(offsets), transaction)
-            await self._journal.append(event)
+            await self._append(event)
 
     async def commit_prepared(
         self, name: str, offsets: list[tuple[TopicPartition, Committed]], transaction: int
     ) -> None:
         """The same, for offsets that were prepared."""
-        await self._journal.append(OffsetsCommitted(self._groups.group(name).id, offsets, transaction))
+        await self._append(OffsetsCommitted(self._groups.group(name).id, offsets, transaction))
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int], *, is_commit: bool = True) -> None:
         """Sets first positions where the group has none yet. This is not a commit: the group only begins to read
@@ -85,6 +89,10 @@ class Offsets:
         async for group_id, group in paced(self._journal.groups()):
             if any(partition.topic_id == topic_id for partition in group.offsets):
                 await self._journal.append(OffsetsForgotten(group_id, topic_id))
+
+    async def _append(self, event: OffsetsCommitted) -> None:
+        await self._journal.append(event)
+        await self._positions.tell(event.group_id, [partition for partition, _ in event.offsets])
 
     def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
         """Offsets as they are journaled when they are committed now."""

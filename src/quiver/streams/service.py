@@ -1,14 +1,13 @@
 """Stream groups: members that own partitions, and the position of each group. Callers use topic names."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from quiver.cluster.placement import ALONE, Placement
 from quiver.groups.events import Group
 from quiver.groups.service import Groups
-from quiver.messages.position_offset import position_offset
-from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError
+from quiver.model.errors import GroupNotEmpty, InvalidRequest, PartitionNotFound, QuiverError, TopicNotFound
 from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
@@ -21,6 +20,8 @@ from quiver.streams.member_view import MemberView
 from quiver.streams.members import Members
 from quiver.streams.membership import Protocol
 from quiver.streams.offsets import Offsets
+from quiver.streams.owners.own import OwnGroups, OwnPartitions, OwnQueues
+from quiver.streams.owners.owners import StreamOwners
 from quiver.streams.positions import Positions
 from quiver.streams.prepared_offsets import PreparedOffsets
 from quiver.streams.state import StreamGroup
@@ -60,16 +61,18 @@ class Streams:
         clock, randomness = context.clock, context.randomness
         self._groups = self.groups = groups
         self._catalogue = catalogue
-        self._partitions = partitions
         self._clock = clock
         self._steady_clock = SteadyClock(clock)
         self._journal = StreamJournal(groups, clock=clock, placement=context.placement)
         self.activity = StreamActivity()
         self._journal.subscribe(self.activity.applied)
         self.members = Members(groups, self._journal, catalogue, clock=clock, randomness=randomness)
-        self.offsets = Offsets(groups, self._journal, self.members, clock=clock)
+        self.owners = StreamOwners(
+            OwnPartitions(groups, catalogue, partitions, queues), OwnGroups(self), OwnQueues(queues)
+        )
+        self.positions = Positions(self._journal, queues, self.owners)
+        self.offsets = Offsets(groups, self._journal, self.members, self.positions, clock=clock)
         self.prepared = PreparedOffsets(groups, self._journal, self.offsets)
-        self.positions = Positions(self._journal, queues)
         self._offsets_checked_at = clock.monotonic()
         self.task = PeriodicTask("streams", self._keep_up, every_seconds=_TICK_SECONDS)
 
@@ -82,6 +85,14 @@ class Streams:
             await self.prepared.open()
             self.task.start()
 
+    async def catch_up(self) -> None:
+        """Called when the queues of partitions are open: they follow what groups elsewhere have committed meanwhile.
+        An owner of groups that does not respond is asked again later."""
+        try:
+            await self.positions.catch_up()
+        except QuiverError as error:
+            logger.warning("commits of groups elsewhere are followed later: %s", error)
+
     async def close(self) -> None:
         """Wakes everybody who waits, and refuses later requests with ShuttingDown."""
         self._journal.begin_close()
@@ -93,6 +104,10 @@ class Streams:
     def problem(self) -> QuiverError | None:
         """Why stream groups are not available."""
         return self._journal.problem
+
+    def owns(self, group_id: int) -> bool:
+        """Whether this process has the members and offsets of a group."""
+        return self._journal.owns(group_id)
 
     def group(self, name: str) -> StreamGroup:
         """Members and offsets; a queue group has none. Raises GroupNotFound."""
@@ -124,18 +139,19 @@ class Streams:
         """The next offset to read, by topic and partition."""
         await self.prepared.settled(group)
         found: dict[str, dict[int, int]] = {}
-        group_id = self._groups.group(group).id
-        for partition in self.group(group).offsets:
-            name, position = self.topic_name(partition.topic_id), self.positions.shown(group_id, partition)
+        group_id, partitions = self._groups.group(group).id, list(self.group(group).offsets)
+        for partition, known in (await self.positions.of(group_id, partitions)).items():
+            name, position = self.topic_name(partition.topic_id), known.shown
             if name is not None and position is not None:
                 found.setdefault(name, {})[partition.partition] = position
         return found
 
-    async def next_offset(self, group: str, partition: TopicPartition) -> int:
-        """Where a new owner begins: at the group's position, or at the earliest offset in the log."""
+    async def next_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where new owners begin: at the group's position, or at the earliest offset in the log. Partitions of topics
+        that are gone are left out."""
         await self.prepared.settled(group)
-        earliest = self._partitions.get(*partition).log.start_offset
-        return self.positions.next_offset(self._groups.group(group).id, partition, earliest)
+        found = await self.positions.of(self._groups.group(group).id, partitions)
+        return {partition: known.next_offset for partition, known in found.items()}
 
     async def commit(
         self,
@@ -170,7 +186,7 @@ class Streams:
         commit of an earlier offset the group reads again from there, including messages that were acked.
 
         With `creates`, a commit without a member creates a group that does not exist."""
-        self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
+        await self.check_offsets({partition: offset for partition, (offset, _) in offsets.items()})
         if member_id is not None:
             await self.offsets.commit(group, offsets, member_id=member_id, generation=generation)
             return
@@ -181,13 +197,17 @@ class Streams:
                 await self._groups.stream_group(group)
             await self.offsets.commit(group, offsets, generation=generation)
 
-    def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
+    async def check_offsets(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raises if an offset is beyond the end of its log."""
+        ends = await self.owners.partitions.ends(offsets.keys())
         for partition, offset in offsets.items():
-            end = self._partitions.get(*partition).committed.high_watermark
-            if not 0 <= offset <= end:
+            if partition not in ends:
+                count = self._catalogue.topic_by_id(partition.topic_id).config.partitions
+                raise PartitionNotFound(topic=partition.topic_id, count=count, partition=partition.partition)
+            if not 0 <= offset <= ends[partition]:
                 where = f"{self.topic_name(partition.topic_id)}-{partition.partition}"
-                raise InvalidRequest(problem=f"offset {offset} of {where} is not between 0 and the log end {end}")
+                problem = f"offset {offset} of {where} is not between 0 and the log end {ends[partition]}"
+                raise InvalidRequest(problem=problem)
 
     def topic_name(self, topic_id: int) -> str | None:
         """None when the topic is gone."""
@@ -205,11 +225,16 @@ class Streams:
         return {partition.topic_id for partition in read}
 
     async def _begin_at(self, group: str, topic_ids: frozenset[int], start: Position) -> None:
-        first: dict[TopicPartition, int] = {}
-        for topic_id in topic_ids:
-            async for number, partition in paced(self._partitions.owned(topic_id)):
-                first[TopicPartition(topic_id, number)] = await position_offset(partition, start)
-        await self.offsets.begin_at(group, first)
+        partitions = [partition for topic_id in topic_ids for partition in self.partitions_of(topic_id)]
+        await self.offsets.begin_at(group, await self.owners.partitions.find(partitions, start))
+
+    def partitions_of(self, topic_id: int) -> list[TopicPartition]:
+        """All partitions of a topic, whoever owns them; none if it is gone."""
+        try:
+            count = self._catalogue.topic_by_id(topic_id).config.partitions
+        except TopicNotFound:
+            return []
+        return [TopicPartition(topic_id, number) for number in range(count)]
 
     # what happens to groups and topics
 
@@ -244,6 +269,8 @@ class Streams:
         await self.members.expire(failures)
         with failures.of("following changes of topics"):
             await self.members.catch_up()
+        with failures.of("following commits of groups elsewhere"):
+            await self.positions.catch_up()
         now = self._clock.monotonic()
         if now - self._offsets_checked_at >= _OFFSET_EXPIRY_EVERY_SECONDS:
             self._offsets_checked_at = now

@@ -27,7 +27,7 @@ class TransactionAborts:
         try:
             for each in transactions:
                 await each.frames.idle()
-            decided = await self._coordinator.decide(transactions, commit=False, reason=reason)
+            decided = await self._coordinator.decide(transactions, reason=reason)
         except BaseException:
             for each in transactions:
                 each.is_ending = False

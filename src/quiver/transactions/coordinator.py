@@ -7,6 +7,7 @@ acks.
 import asyncio
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +23,6 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.key_locks import HeldKeys, KeyLocks
 from quiver.telemetry.histogram import Histogram
-from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,
     Completed,
@@ -38,7 +38,7 @@ from quiver.transactions.events import (
 )
 from quiver.transactions.open_transaction import OpenTransaction
 from quiver.transactions.owners.frames import Append
-from quiver.transactions.producer import Producer
+from quiver.transactions.producer import CommitKey, Producer
 from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 LOG_ID = "internal/transactions"
@@ -48,6 +48,29 @@ _UNNAMED_KEPT_MS = DAY_MS
 _TERM_BITS = 32
 _TURN = 256
 """After this many producers, others get a turn on the event loop."""
+
+
+class CommitContent(NamedTuple):
+    """What is committed, apart from messages."""
+
+    decision: int
+    """Its number, by `new_decision`."""
+    key: CommitKey | None
+    offsets: Sequence[GroupOffsetCommit]
+    acks: Sequence[LeasedAcks]
+
+    def decided(self, at_ms: int, outcomes: list[ProducerOutcome]) -> Decided:
+        return Decided(
+            self.decision,
+            True,
+            "request",
+            at_ms,
+            outcomes,
+            self.key.name if self.key else None,
+            list(self.offsets),
+            list(self.acks),
+            description=self.key.description if self.key else None,
+        )
 
 
 class Coordinator:
@@ -242,35 +265,20 @@ class Coordinator:
         return decided is not None and decided.commit
 
     async def decide(
-        self,
-        transactions: Sequence[OpenTransaction],
-        *,
-        commit: bool,
-        decision: int | None = None,
-        reason: Reason = "request",
-        key: CommitKey | None = None,
-        offsets: Sequence[GroupOffsetCommit] = (),
-        acks: Sequence[LeasedAcks] = (),
+        self, transactions: Sequence[OpenTransaction], commit: CommitContent | None = None, reason: Reason = "request"
     ) -> Decided:
-        """Decides on transactions without frames in flight; the caller is `alone` with their producers. `decision`
-        is its number, if it has one already."""
+        """Commits or, without `commit`, aborts transactions without frames in flight; the caller is `alone` with
+        their producers."""
         outcomes = []
         for number, each in enumerate(transactions):
             outcomes.append(await self._outcome_of(each.producer_id, each.epoch, each.participants))
             await _give_way(number)
-        decided = await self._decide(
-            Decided(
-                decision or self.new_decision(),
-                commit,
-                reason,
-                self._clock.now_ms(),
-                outcomes,
-                key.name if key else None,
-                list(offsets),
-                list(acks),
-                description=key.description if key else None,
-            )
-        )
+        now_ms = self._clock.now_ms()
+        if commit is None:
+            decided = Decided(self.new_decision(), False, reason, now_ms, outcomes)
+        else:
+            decided = commit.decided(now_ms, outcomes)
+        decided = await self._decide(decided)
         for each in transactions:
             if self.open.get(each.producer_id) is each:
                 del self.open[each.producer_id]

@@ -55,13 +55,11 @@ class QueenCaller:
 
     def ack(self, message: Any, status: str = "completed", **more: Any) -> Any:
         """The result of the one message."""
-        [result] = self.call("POST", "/ack", {**_named(message), "status": status, **more})
+        [result] = self.call("POST", "/ack", {**named(message), "status": status, **more})
         return result
 
     def ack_batch(self, *acks: tuple[Any, str], group: str | None = None) -> list[Any]:
-        body: dict[str, Any] = {
-            "acknowledgments": [{**_named(message), "status": status} for message, status in acks]
-        }
+        body: dict[str, Any] = {"acknowledgments": [{**named(message), "status": status} for message, status in acks]}
         if group is not None:
             body["consumerGroup"] = group
         return list(self.call("POST", "/ack/batch", body))
@@ -71,7 +69,7 @@ class QueenCaller:
         return list(self.call("GET", f"/dlq?{text}")["messages"])
 
 
-def _named(message: Any) -> dict[str, Any]:
+def named(message: Any) -> dict[str, Any]:
     named = {name: message[name] for name in ("transactionId", "partitionId")}
     if message.get("leaseId"):
         named["leaseId"] = message["leaseId"]

@@ -60,6 +60,8 @@ class TcpProxy:
         self._links: list[_Link] = []
         self.count = 0
         self.requests: list[bytes] = []
+        self.client_port = 0
+        """Of the connection whose request `choose` is about."""
         self.done: dict[Fault, int] = dict.fromkeys(Fault, 0)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._accepting = threading.Thread(target=self._accept, name="proxy", daemon=True)
@@ -75,6 +77,7 @@ class TcpProxy:
         with self._lock:
             self.count += 1
             self.requests.append(packet)
+            self.client_port = link.client_port
             fault = self._choose(self.count)
             self.done[fault] += 1
             if fault is Fault.LATE:
@@ -132,6 +135,7 @@ class _Link:
     def __init__(self, proxy: TcpProxy, client: socket.socket, upstream: socket.socket) -> None:
         self._proxy = proxy
         self._client, self._upstream = client, upstream
+        self.client_port: int = client.getpeername()[1]
         self._sending = threading.Lock()
         self._held: bytes | None = None
         self._timer: threading.Timer | None = None
@@ -156,7 +160,7 @@ class _Link:
         with contextlib.suppress(OSError, ValueError):
             self.forward(stream.read(len(PREFACE)))
             while packet := _read_packet(stream):
-                if not _is_one_of(packet, self._proxy.kinds):
+                if not isinstance(request_in(packet), self._proxy.kinds):
                     self.forward(packet)
                 elif not self._apply(self._proxy.decide(self, packet), packet):
                     return
@@ -206,14 +210,15 @@ def _read_packet(stream: BinaryIO) -> bytes:
     return start + stream.read(int.from_bytes(start, "little")) if len(start) == 4 else b""
 
 
-def _is_one_of(packet: bytes, kinds: tuple[type[Message], ...]) -> bool:
+def request_in(packet: bytes) -> Message | None:
+    """What a packet asks for; None if that cannot be read."""
     if len(packet) < PREFIX_BYTES:
-        return False
+        return None
     message_bytes = _PREFIX.unpack_from(packet)[2]
     try:
-        return isinstance(decode_request(packet[PREFIX_BYTES : PREFIX_BYTES + message_bytes]), kinds)
+        return decode_request(packet[PREFIX_BYTES : PREFIX_BYTES + message_bytes])
     except ProtocolError:
-        return False
+        return None
 
 
 def _shut(end: socket.socket) -> None:

@@ -45,7 +45,7 @@ class OneWorker:
         handlers.add(Describe, self.describe)
         handlers.add(Sleep, self.sleep)
         self.peers = Peers(seat.worker, seat.workers, seat.dial, handlers)
-        InboxReader(seat.inbox, lambda sock, _: sock.close(), self.peers.accept).start()
+        InboxReader(seat.inbox).start(self.peers.accept)
 
     async def describe(self, request: Describe, payload: memoryview) -> Reply[dict[str, int]]:
         return Reply({"worker": self.seat.worker, "pid": os.getpid(), "epoch": self.epoch}, (payload,))

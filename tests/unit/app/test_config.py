@@ -48,7 +48,7 @@ def test_the_default_limits_are_those_of_the_model() -> None:
 
 
 def test_every_field_has_a_setting_and_every_setting_a_field() -> None:
-    no_settings = {"topic_defaults", "workers"}
+    no_settings = {"topic_defaults"}
     fields = {field.name for field in msgspec.structs.fields(Config)} - no_settings
     assert {setting.attribute for setting in SETTINGS} == fields
 
@@ -181,7 +181,9 @@ def test_the_number_of_workers() -> None:
     for wrong in ("0", "many", 1.5, 65):
         with pytest.raises(ValueError, match="is not a whole number from 1 to 64, nor auto"):
             worker_count(wrong)
-    with pytest.raises(InvalidSetting, match="there is no such setting"):
-        load_config({"workers": 2}, environment={})
+    assert load_config({"workers": "2"}, environment={}).config.workers == 2
+    for other in ({"storage": "postgresql://u@h/d"}, {"queen_port": 0}):
+        with pytest.raises(InvalidSetting, match="several workers"):
+            load_config({"workers": 2, **other}, environment={})
     with pytest.raises(InvalidSetting, match="a broker inside a process is that one process"):
         EmbeddedBroker(Config(workers=2))

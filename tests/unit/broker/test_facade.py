@@ -22,6 +22,7 @@ PLAIN_VALUES = {
     "limits",
     "limits.fetch_bytes",
     "limits.for_messages",
+    "limits.frame_bytes",
     "node_id",
 }
 """Of this process: they are handed to gateways, and nobody else is asked for them."""

@@ -33,15 +33,15 @@ class Others:
         self._controller, self._other = controller, other
 
     async def prepare(self, topic: Topic) -> None:
-        await self._other._topics.prepare(topic)
+        await self._other.topic_admin.prepare(topic)
 
     async def opened(self, topic: Topic) -> None:
         await self._other.metadata.view.reached(self._controller.metadata.view.revision)
-        await self._other._topics.opened(topic.id)
+        await self._other.topic_admin.opened(topic.id)
 
     async def ended(self, topic: Topic) -> None:
         await self._other.metadata.view.reached(self._controller.metadata.view.revision)
-        await self._other._topics.ended(topic.id)
+        await self._other.topic_admin.ended(topic.id)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def numbers(broker: Broker, topic: Topic) -> list[int]:
 
 async def test_each_opens_its_own_partitions_and_gives_them_up(workers: list[Broker], storage: Storage) -> None:
     first, second = workers
-    first._topics.share_with(Others(first, second))
+    first.topic_admin.share_with(Others(first, second))
     topic = await first.create_topic("t", {"partitions": 4})
     assert [each.topic("t") for each in workers] == [topic, topic]
     assert sorted(numbers(first, topic) + numbers(second, topic)) == [0, 1, 2, 3]
@@ -95,7 +95,7 @@ async def test_each_opens_its_own_partitions_and_gives_them_up(workers: list[Bro
 
 async def test_a_topic_that_one_of_them_cannot_open_does_not_exist(workers: list[Broker], storage: Storage) -> None:
     first, second = workers
-    first._topics.share_with(Others(first, second))
+    first.topic_admin.share_with(Others(first, second))
     topic = await first.create_topic("a", {"partitions": 2})
     [number] = numbers(second, topic)
     storage.broken = f"topics/{topic.id + 1}/{1 - number}"  # the name decides which of them it is

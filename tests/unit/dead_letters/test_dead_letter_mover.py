@@ -45,7 +45,7 @@ async def queue_of(broker: Broker, name: str, partition: int = 0) -> PartitionQu
 
 async def carry(broker: Broker, queue: PartitionQueue, move: Move) -> None:
     mover = DeadLetterMover(
-        broker._catalogue, broker._partitions, broker._topics, groups=broker.groups, clock=broker.clock
+        broker._catalogue, broker.move_targets, broker.topic_admin, groups=broker.groups, clock=broker.clock
     )
     await mover.carry(MoveSource(queue.place, queue.partition), move)
 

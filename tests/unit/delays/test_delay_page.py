@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.delays.page import delay_page
+from quiver.delays.page import OpenPending, delay_page
 from quiver.delays.pending import PRIORITY_BITS, Pending
 
 times = st.lists(
@@ -16,11 +16,11 @@ times = st.lists(
 
 @given(times, st.integers(0, 100), st.integers(0, 20))
 def test_a_page_is_a_part_of_the_whole(partitions, skip, limit):
-    filled = []
-    for of_one in partitions:
+    filled = {}
+    for number, of_one in enumerate(partitions):
         pending = Pending(0)
         pending.add(np.arange(len(of_one)), np.array(of_one, np.int64) << PRIORITY_BITS | 2)
-        filled.append(pending)
+        filled[number] = pending
     whole = sorted((at_ms, index, id) for index, of_one in enumerate(partitions) for id, at_ms in enumerate(of_one))
-    found = asyncio.run(delay_page(filled, skip, limit))
+    found = asyncio.run(delay_page(OpenPending(filled), skip, limit))
     assert found == [(*place, 2) for place in whole[skip : skip + limit]]

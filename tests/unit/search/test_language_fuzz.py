@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.errors import InvalidRequest
+from quiver.search.language import prefilter
 from quiver.search.language.expression import Columns, Expression
 
 WORDS = (
@@ -28,6 +31,14 @@ json_values = st.recursive(
     max_leaves=6,
 )
 texts = st.text('ab\\"/\u00e9\n', min_size=1, max_size=3)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_blocks() -> Iterator[None]:
+    """So that the few rows of a test are several blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(prefilter, "_BLOCK_ROWS", 3)
+        yield
 
 
 def columns(values: list[bytes | None], keys: list[bytes | None]) -> Columns:

@@ -2,16 +2,18 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quiver.model.limits import Limits
-from quiver.model.message import NewMessage
+from quiver.model.message import NewMessage, StoredMessage
+from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.outbox.append import append_again
 from quiver.partition.partition import Partition, PartitionSettings, log_options
-from quiver.search import partition_walk
+from quiver.search import frame_batch, partition_walk
 from quiver.search.language.expression import Expression
 from quiver.search.partition_walk import Filter, PartitionWalk
 from quiver.search.request import SearchCursor, SearchRequest, parse_cursor
@@ -131,3 +133,42 @@ async def test_aborted_and_stopped_messages_are_not_shown() -> None:
     filter.is_stopped = True
     assert await walk.step(10) == []
     assert walk.left == 3
+
+
+shapes = st.builds(
+    NewMessage,
+    value=st.sampled_from([None, b'{"n": 1}', b'{"n": 2}', b"text"]),
+    key=st.sampled_from([None, b"k"]),
+    headers=st.sampled_from([None, {"h": b"1"}]),
+    timestamp_ms=st.integers(5, 6),
+    expires_at_ms=st.sampled_from([None, 10, 10**13]),
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(list(Priority)), st.lists(shapes, min_size=1, max_size=3)), max_size=12),
+    st.sampled_from(
+        ["true", "value.n == 1", "value.n > 1", "'k' in key or headers.h == '1'", "timestamp == 5", "offset % 2 == 0"]
+    ),
+    st.booleans(),
+)
+async def test_frames_that_are_looked_at_together_give_the_same_messages(
+    plan: list[tuple[Priority, list[NewMessage]]], where: str, newest_first: bool
+) -> None:
+    partitions, _ = await filled([], 1)
+    for priority, messages in plan:
+        await append_again(
+            partitions[0], messages=[msgspec.structs.replace(message, priority=priority) for message in messages]
+        )
+    found: list[list[StoredMessage]] = []
+    for batch_rows in (1, 4, 2_048):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(frame_batch, "_BATCH_ROWS", batch_rows)
+            walk = walk_of(partitions, where, newest_first=newest_first, cursor=None)
+            found.append([])
+            while not walk.is_done:
+                await walk.step(1_000)
+                found[-1] += walk.release(1_000)
+    assert found[0] == found[1] == found[2]
+    if where == "true":
+        assert len(found[0]) == sum(message.expires_at_ms != 10 for _, part in plan for message in part)

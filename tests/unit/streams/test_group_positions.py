@@ -18,7 +18,7 @@ from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, 
 from quiver.queues.settle import ReceiptOutcome
 from quiver.streams.journal.shard import shard_log_id
 from quiver.streams.member import Subscription
-from quiver.streams.poll.poll import PolledPartition
+from quiver.streams.owners.port import PolledPartition
 from quiver.testing.held_storage import HeldStorage
 from quiver.transactions.coordinator import LOG_ID as TRANSACTION_JOURNAL
 
@@ -355,7 +355,9 @@ async def test_offsets_that_could_not_be_written_with_their_decision_do_not_undo
     await broker.transactions.commit([first], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 3)])])
     assert await committed(broker) is None, "it is decided, and tried again"
     await broker.transactions.commit([second], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 6)])])
-    await broker.streams.offsets.commit_decided("g", {place(broker): (3, "")}, (first_id := broker.streams.group("g").transactions[0] - 1))
+    await broker.streams.offsets.commit_decided(
+        "g", {place(broker): (3, "")}, (first_id := broker.streams.group("g").transactions[0] - 1)
+    )
     assert (await committed(broker), broker.streams.group("g").transactions) == (6, [first_id + 1, first_id])
 
 

@@ -12,7 +12,7 @@ from quiver.model.names import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
-from quiver.streams.poll.poll import PolledPartition
+from quiver.streams.owners.port import PolledPartition
 
 WANTS = Subscription(client_id="c", topics=frozenset({"orders"}))
 

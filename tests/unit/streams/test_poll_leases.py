@@ -11,7 +11,7 @@ from quiver.model.names import TopicPartition
 from quiver.model.settlement import ACK, NACK, Receipt
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
-from quiver.streams.poll.poll import PolledPartition
+from quiver.streams.owners.port import PolledPartition
 from quiver.testing.held_storage import HeldStorage
 
 WANTS = Subscription(client_id="c", topics=frozenset({"orders"}))

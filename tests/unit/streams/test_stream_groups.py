@@ -13,7 +13,7 @@ from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
-from quiver.streams.poll.poll import PolledPartition
+from quiver.streams.owners.port import PolledPartition
 
 
 @pytest.fixture

@@ -23,7 +23,8 @@ def serve(loaded: LoadedConfig) -> None:
     """
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, _leave)
-    if not _run(loaded.config):
+    run = _run if loaded.config.workers == 1 else _run_workers
+    if not run(loaded.config):
         _end_at_once()
 
 
@@ -45,6 +46,20 @@ def _run(config: Config) -> bool:
             signal.signal(number, signal.SIG_IGN)
         writer.stop()
     return clean
+
+
+def _run_workers(config: Config) -> bool:
+    from quiver.app.workers.environment import WITHOUT_THREADS
+
+    os.environ |= WITHOUT_THREADS
+
+    import uvloop  # noqa: F401 - imported once, before the fork
+
+    from quiver.app.workers.node import supervise
+    from quiver.telemetry.logs import start_direct_logging
+
+    start_direct_logging(config.log_level, config.log_format)
+    return supervise(config, on_ready=lambda addresses: _banner(config, addresses)) == 0
 
 
 def _leave(number: int, frame: Any) -> None:

@@ -100,7 +100,8 @@ class Lateness:
     def __init__(self) -> None:
         self.count = 0
         self.max_ms = 0
-        self._counts = [0] * (len(_BOUNDS_MS) + 1)
+        self.counts = [0] * (len(_BOUNDS_MS) + 1)
+        """By step, the last one for everything later."""
         self.seconds = Histogram(WAIT_SECONDS)
         """The same for monitoring."""
 
@@ -108,19 +109,23 @@ class Lateness:
         late_ms = max(late_ms, 0)
         self.count += count
         self.max_ms = max(self.max_ms, late_ms)
-        self._counts[bisect_left(_BOUNDS_MS, late_ms)] += count
+        self.counts[bisect_left(_BOUNDS_MS, late_ms)] += count
         self.seconds.observe(late_ms / 1000, count)
 
     def add(self, other: "Lateness") -> None:
-        self.count += other.count
-        self.max_ms = max(self.max_ms, other.max_ms)
-        self._counts = [mine + theirs for mine, theirs in zip(self._counts, other._counts, strict=True)]
+        self.add_counts(other.counts, other.max_ms)
+
+    def add_counts(self, counts: Sequence[int], max_ms: int) -> None:
+        """What another one has noted."""
+        self.count += sum(counts)
+        self.max_ms = max(self.max_ms, max_ms)
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, counts, strict=True)]
 
     def percentile_ms(self, share: float) -> int:
         """The lateness that this share of the messages did not exceed; 0 when there were none."""
         wanted = share * self.count
         seen = 0
-        for bound, count in zip([*_BOUNDS_MS, self.max_ms], self._counts, strict=True):
+        for bound, count in zip([*_BOUNDS_MS, self.max_ms], self.counts, strict=True):
             seen += count
             if count and seen >= wanted:
                 return min(bound, self.max_ms)

@@ -17,7 +17,7 @@ from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.loop_lag import LoopLag
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class HttpGateway:
@@ -28,12 +28,12 @@ class HttpGateway:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: "Facade",
         *,
         host: str = "127.0.0.1",
         port: int = 7480,
         settings: HttpSettings = HttpSettings(),  # noqa: B008 - frozen
-        routes: "Callable[[Broker, Readiness], Routes]" = own_routes(NodeInfo(version="unknown")),  # noqa: B008 - pure
+        routes: "Callable[[Facade, Readiness], Routes]" = own_routes(NodeInfo(version="unknown")),  # noqa: B008 - pure
         budget: MemoryBudget | None = None,
     ) -> None:
         self.port = port

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.broker.broker import Broker
 from quiver.gateways.native.settings import NativeSettings
+from quiver.routing.facade import Facade
 from quiver.system.memory_budget import MemoryBudget
 from quiver.telemetry.gateway_counts import GatewayCounts
 
@@ -41,7 +41,7 @@ class WorkerPlace(NamedTuple):
 
 
 class NativeContext(NamedTuple):
-    broker: Broker
+    broker: Facade
     settings: NativeSettings
     counts: NativeCounts
     served: GatewayCounts

@@ -6,7 +6,6 @@ import logging
 import socket
 from functools import cached_property
 
-from quiver.broker.broker import Broker
 from quiver.gateways.native.connection import Connection
 from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts, WorkerPlace
 from quiver.gateways.native.requests import OPERATIONS
@@ -15,6 +14,7 @@ from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.protocol.failure import failure_of
 from quiver.protocol.messages import Produce
 from quiver.protocol.packet import NO_CORRELATION, encode_packet
+from quiver.routing.facade import Facade
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.system.network import Network, TcpNetwork
@@ -35,7 +35,7 @@ class NativeGateway:
 
     def __init__(
         self,
-        broker: Broker,
+        broker: Facade,
         *,
         host: str = "127.0.0.1",
         port: int = 0,

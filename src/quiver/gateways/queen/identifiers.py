@@ -5,6 +5,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as NotBase64
 from functools import lru_cache
 from typing import NamedTuple
+from uuid import UUID
+
+from quiver.system.randomness import SystemRandomness
 
 _PARTITION_ID = re.compile(r"([0-9a-f]{1,8})(?:-([A-Za-z0-9_-]{0,800}))?", re.ASCII)
 _LEASE_ID = re.compile(r"[0-9a-f]{1,16}(?:\.[0-9a-f]{1,16}){3,3000}", re.ASCII)
@@ -93,3 +96,8 @@ def parse_message_id(text: str) -> MessagePlace | None:
 def queue_id(topic_id: int) -> str:
     """In the form of a UUID."""
     return f"{topic_id:08x}-0000-0000-0000-000000000000"
+
+
+def random_id() -> str:
+    """A UUID."""
+    return str(UUID(bytes=SystemRandomness().token(16), version=4))

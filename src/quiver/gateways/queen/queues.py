@@ -10,7 +10,7 @@ from quiver.model.names import check_name, is_internal
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 QUEUE_MODE = "__QUEUE_MODE__"
 """The group of those that name none: they share one position."""
@@ -20,7 +20,7 @@ _DEFINED = QueueDefinition()
 
 
 class QueenQueues:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     def find(self, name: str) -> Topic | None:

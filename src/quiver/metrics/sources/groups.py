@@ -43,6 +43,8 @@ class GroupNumbers:
         collection.groups.update(names)
         for group in groups:
             await collection.pace.turn()
+            if group.kind == "stream" and not self._streams.owns(group.id):
+                continue
             if group.kind == "stream":
                 count = len(self._streams.group(group.name).membership.members)
             else:

@@ -201,13 +201,15 @@ class PartitionQueue:
 
     def follow(self, group_id: int, offset: int, version: int) -> bool:
         """The group has committed an offset: everything below is settled, also what is held; what is at or above it
-        and was settled before is unread again. Returns whether messages became available again.
+        and was settled before is unread again. Returns whether messages became available again. A commit before the
+        last one that was followed changes nothing.
 
         On return it is done in memory, not on disk: if it never gets there, the next start follows the commit.
         """
-        group, settled = self._groups.get(group_id), self.settled_offset(group_id)
-        if group is None or settled is None or group.version == version:
+        group = self._groups.get(group_id)
+        if group is None or version <= group.version:
             return False
+        settled = group.settled_offset(self.partition.committed, self.journal.synced_changes)
         group.version = version
         if offset < settled:
             self.rewind(group_id, offset, version)

@@ -54,12 +54,13 @@ class Expression:
         """The rows that fit, in order, chunk by chunk: after each the caller may stop."""
         count = len(columns.value)
         size = columns.value.nbytes
-        step = max(1, min(_CHUNK_ROWS, count * _CHUNK_BYTES // max(size, 1)))
+        step = max(1, min(count, count * _CHUNK_BYTES // max(size, 1)))
         for start in range(0, count, step):
-            yield self._select(columns, start, min(step, count - start))
+            places = self._possible(columns, start, min(step, count - start))
+            for first in range(0, max(1, len(places)), _CHUNK_ROWS):
+                yield self._fitting(columns, places[first : first + _CHUNK_ROWS])
 
-    def _select(self, columns: Columns, start: int, count: int) -> list[int]:
-        places = self._possible(columns, start, count)
+    def _fitting(self, columns: Columns, places: "np.ndarray[Any, Any]") -> list[int]:
         if not len(places):
             return []
         parts = self._parts(columns, places)

@@ -13,12 +13,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from quiver.records.arrow_arrays import to_mask
+from quiver.records.arrow_arrays import number_array, to_mask
 from quiver.search.language.number_pattern import number_pattern
 
 _MOST_PARTS = 8
 _SAMPLE_ROWS, _MOST_KEPT = 64, 0.5
 """If a regular expression keeps more than this share of some rows, the others are not tested."""
+_BLOCK_ROWS = 64
 _BACKSLASH = rb"\\"
 _PLAIN_PATTERN = re.compile(r"\^?([A-Za-z0-9 _:/@#,=-]+)\$?")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_ .:/@-]+")
@@ -160,10 +161,9 @@ def _best(found: list[Clause]) -> Clause:
 
 def possible(found: list[Clause], columns: Columns) -> Mask | Literal[False] | None:
     """The rows that may fit, None if all may, or False if none does."""
-    contents = {name: b"" if column is None else _content(column) for name, column in columns.items()}
     mask: Mask | None = None
     for clause in found:
-        ruled = _ruled(clause, columns, contents)
+        ruled = _ruled(clause, columns)
         if ruled is False:
             return False
         if ruled is not None:
@@ -171,23 +171,53 @@ def possible(found: list[Clause], columns: Columns) -> Mask | Literal[False] | N
     return mask
 
 
-def _ruled(clause: Clause, columns: Columns, contents: dict[str, bytes]) -> Mask | Literal[False] | None:
+def _ruled(clause: Clause, columns: Columns) -> Mask | Literal[False] | None:
     """The rows that have a part of a clause; False if no row has, None if it is not worth looking."""
     masks: list[Mask] = []
     for part in clause:
-        column, content = columns[part.column], contents[part.column]
+        column = columns[part.column]
         if column is None:
             continue
-        if part.may_be_escaped and b"\\" in content:
-            masks.append(_with(column, _BACKSLASH))
-        if part.data in content:
-            pattern = re.escape(part.data) + part.after.encode()
-            if part.after:
-                column = column.view(pa.string())
-                if _with(column.slice(0, _SAMPLE_ROWS), pattern).mean() > _MOST_KEPT:
-                    return None
-            masks.append(_with(column, pattern))
+        if part.may_be_escaped:
+            masks += _escaped(column)
+        found = _rows_with(column.view(pa.string()) if part.after else column, part)
+        if found is None:
+            return None
+        masks += found
     return np.logical_or.reduce(masks) if masks else False
+
+
+def _escaped(column: pa.Array) -> list[Mask]:
+    """The rows in which something is escaped, if there are any."""
+    return [_with(column, _BACKSLASH)] if _with(_blocks(column), _BACKSLASH).any() else []
+
+
+def _rows_with(column: pa.Array, part: Part) -> list[Mask] | None:
+    """The rows that have a part, if there are any; None if most have it."""
+    # Without the quote before a name: at each of the many quotes in JSON, RE2 would look further.
+    hits = _with(_blocks(column), re.escape(part.data.lstrip(b'"')) + part.after.encode())
+    if not hits.any():
+        return []
+    pattern = re.escape(part.data) + part.after.encode()
+    if part.after and _with(column.slice(0, _SAMPLE_ROWS), pattern).mean() > _MOST_KEPT:
+        return None
+    if hits.mean() > _MOST_KEPT:
+        return [_with(column, pattern)]
+    rows = np.flatnonzero(np.repeat(hits, _BLOCK_ROWS)[: len(column)])
+    mask = np.zeros(len(column), np.bool_)
+    mask[rows] = _with(column.take(number_array(rows)), pattern)
+    return [mask]
+
+
+def _blocks(column: pa.Array) -> pa.Array:
+    """Some rows at a time as one: what is in none of many rows is known after a few calls of RE2. A part that lies
+    across two rows is found too: no harm."""
+    _, ends, data = column.buffers()
+    if data is None:
+        return column
+    edges = np.frombuffer(ends, np.int32, len(column) + 1, 4 * column.offset)
+    block_edges = np.append(edges[:-1:_BLOCK_ROWS], edges[-1:])
+    return pa.Array.from_buffers(column.type, len(block_edges) - 1, [None, pa.py_buffer(block_edges), data])
 
 
 def _with(column: pa.Array, pattern: bytes) -> Mask:
@@ -195,13 +225,3 @@ def _with(column: pa.Array, pattern: bytes) -> Mask:
     found = pc.match_substring_regex(column, pattern)
     mask = to_mask(found)
     return mask & to_mask(found.is_valid()) if found.null_count else mask
-
-
-def _content(column: pa.Array) -> bytes:
-    """The bytes of all rows, one after the other. A part that lies across two rows is found too: no harm."""
-    ends, data = column.buffers()[1:]
-    if data is None or not len(column):
-        return b""
-    edges = memoryview(ends).cast("i")
-    first, last = edges[column.offset], edges[column.offset + len(column)]
-    return data.slice(first, last - first).to_pybytes()  # type: ignore[no-any-return]

@@ -12,7 +12,7 @@ from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
 from quiver.system.backoff import Backoff
 from quiver.transactions.events import Decided, Participant, ProducerOutcome
 from quiver.transactions.open_transaction import OpenTransaction
-from quiver.transactions.owners.port import Finish, OpenInLog, OtherOwners, Prepare
+from quiver.transactions.owners.port import Finish, OpenInLog, Prepare, TransactionOwners
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class AskedOwners:
     """Without others, everything is this worker's own, and nothing here waits."""
 
     def __init__(self) -> None:
-        self.others: OtherOwners | None = None
+        self.others: TransactionOwners | None = None
         """Set before the coordinator starts, if there are other workers."""
         self._is_stopping = False
 
@@ -174,7 +174,7 @@ class AskedOwners:
                 raise ShuttingDown()
             await asyncio.sleep(backoff.next_seconds())
 
-    def _others(self) -> OtherOwners:
+    def _others(self) -> TransactionOwners:
         assert self.others is not None, "there are parts of others only if there are others"
         return self.others
 

@@ -14,9 +14,8 @@ Append = Callable[[], "asyncio.Future[Appended]"]
 class TransactionFrames:
     """Belongs to one event loop."""
 
-    def __init__(self, id: str) -> None:
-        self._id = id
-        """Of the transaction."""
+    def __init__(self, transaction_id: str) -> None:
+        self.transaction_id = transaction_id
         self._refused: dict[tuple[Participant, int], BaseException] = {}
         """Frames that are missing, by participant and sequence."""
         self._in_flight = 0
@@ -57,8 +56,8 @@ class TransactionFrames:
         """Raises InvalidRequest if a frame is missing: its sender may not know that yet."""
         for (participant, sequence), error in self._refused.items():
             raise InvalidRequest(
-                problem=f"transaction {self._id} must be aborted: its frame with sequence {sequence} for partition "
-                f"{participant.partition} of topic id {participant.topic_id} was refused ({error})"
+                problem=f"transaction {self.transaction_id} must be aborted: its frame with sequence {sequence} for"
+                f" partition {participant.partition} of topic id {participant.topic_id} was refused ({error})"
             )
 
     async def idle(self) -> None:

@@ -12,7 +12,9 @@ async def check_offsets(streams: Streams, groups: Sequence[GroupOffsetCommit]) -
     """Raises if there are too many, or if one is not in its log."""
     check_offset_count(groups)
     for group in groups:
-        streams.check_offsets({TopicPartition(each.topic_id, each.partition): each.offset for each in group.offsets})
+        await streams.check_offsets(
+            {TopicPartition(each.topic_id, each.partition): each.offset for each in group.offsets}
+        )
 
 
 async def check_held_offsets(streams: Streams, groups: Sequence[GroupOffsetCommit]) -> None:

@@ -28,8 +28,7 @@ class TransactionOwner:
     def __init__(self, units: OwnUnits, frames: JoinedFrames) -> None:
         self._units = units
         self.frames = frames
-        self.coordinator: TransactionCoordinator
-        """Set before `start`."""
+        self._coordinator: TransactionCoordinator
         self._locks = KeyLocks()
         """By decision: what the coordinator asks for is done one after another."""
         self._unknown: set[OpenInLog] = set()
@@ -37,6 +36,10 @@ class TransactionOwner:
         self._waited: set[int] = set()
         """Decisions that were prepared when this worker last looked."""
         self.task = PeriodicTask("outcomes of transactions", self._ask, every_seconds=_ASK_EVERY_SECONDS)
+
+    def share_with(self, coordinator: TransactionCoordinator) -> None:
+        """Called before `start`."""
+        self._coordinator = self.frames.coordinator = coordinator
 
     def start(self, *, is_coordinator: bool) -> None:
         """Called when logs, groups and leases are open. What was prepared stays held until its outcome is known.
@@ -138,7 +141,7 @@ class TransactionOwner:
             return
         question = Question(late, sorted(self._unknown))
         try:
-            outcomes = await self.coordinator.outcomes(question)
+            outcomes = await self._coordinator.outcomes(question)
         except QuiverError as error:
             logger.info("the outcome of %d transactions is asked for later: %s", len(late), error)
             return

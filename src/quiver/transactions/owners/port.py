@@ -57,7 +57,7 @@ class Outcomes(msgspec.Struct, array_like=True, frozen=True):
     opened: list[bool | None]
 
 
-class OtherOwners(Protocol):
+class TransactionOwners(Protocol):
     """What the coordinator needs of other workers. WorkerUnavailable: it is not known whether one did it."""
 
     @property

@@ -58,15 +58,19 @@ class TopicSource:
             "isolation": "read_committed" if self.options.committed else "read_uncommitted",
             "failOnDataLoss": str(self.options.fail_on_data_loss).lower(),
             "timeout": f"{self.options.timeout_seconds:g}s",
+            "fetchBytes": self.options.fetch_bytes,
             "parallelism": cores(spark),
             "topics": ",".join(dict.fromkeys(each.topic for each in batch)),
             "start": _places(whole, "start"),
             "end": _places(whole, "stop"),
         }
-        place = {"path": self.options.path} if self.options.path else {"bootstrap": self.options.bootstrap}
+        place = {"path": self.options.path} if self.options.path else self._broker()
         schema = ", ".join(f"{name} {SPARK_TYPES[name]}" for name in self.columns)
         frame = spark.read.format("quiver").schema(schema).options(**options, **place).load()
         return frame.where(row_condition(batch, times))
+
+    def _broker(self) -> dict[str, str]:
+        return {"bootstrap": self.options.bootstrap, "localFiles": str(self.options.local_files).lower()}
 
     def _others(self, batch: Sequence[Range]) -> Iterator[Range]:
         """Empty ranges of the partitions that are not in a batch: the source would read them as a whole otherwise.

@@ -1,6 +1,6 @@
 """Five jobs that write, side by side in one session: replay, compact, ingest, a stream of SQL, and a redrive.
 
-As a program it is the driver that a test kills: `five_jobs.py BOOTSTRAP PLACE NAME`.
+As a program it is a driver of its own: `five_jobs.py BOOTSTRAP PLACE NAME [MASTER]`.
 """
 
 import json
@@ -31,6 +31,11 @@ class FiveJobs:
     def __init__(self, place: Path, name: str) -> None:
         self.place, self.name = place, name
 
+    @property
+    def queue(self) -> str:
+        """The topic that has dead letters."""
+        return (self.place / "queue").read_text()
+
     def prepare(self, broker: BrokerProcess) -> None:
         with quiver.connect(broker.address) as client:
             client.topics.create(self.name, partitions=2)
@@ -51,8 +56,8 @@ class FiveJobs:
 
     def run(self, spark: "SparkSession", bootstrap: str) -> None:
         """All of them at the same time; raises what the first of them has raised."""
-        source = {"topics": self.name, "bootstrap": bootstrap}
-        queue = {**source, "topics": (self.place / "queue").read_text()}
+        source = {"topics": self.name, "bootstrap": bootstrap, "localFiles": "false"}
+        queue = {**source, "topics": self.queue}
         state, settings = self.place / "state", StreamSettings(str(self.place / "checkpoint"), once=True)
         query = f"select key, value from `{self.name}`"
         jobs: list[Any] = [
@@ -75,15 +80,12 @@ class FiveJobs:
         assert values(f"{self.name}-copy") == values(f"{self.name}-sql") == values(self.name)
         assert len(values(f"{self.name}-last")) == KEYS
         assert values(f"{self.name}-files") == [b'{"file": %d}' % number for number in range(FILES)]
-        assert values((self.place / "queue").read_text()) == sorted(
-            b"d%d" % (number // 2) for number in range(2 * DEAD)
-        )
+        assert values(self.queue) == sorted(b"d%d" % (number // 2) for number in range(2 * DEAD))
         with quiver.connect(broker.address) as client:
             left = [each for each in client.transactions.list() if each.state == "open"]
         assert not [each for each in left if any(name.startswith(self.name) for name in dict(each.partitions))], left
 
 
 if __name__ == "__main__":
-    driver = quiver_spark.session("killed", master="local[2,4]")
-    quiver_spark.register(driver)
-    FiveJobs(Path(sys.argv[2]), sys.argv[3]).run(driver, sys.argv[1])
+    address, place, name, master = (*sys.argv[1:], "local[2,4]")[:4]
+    FiveJobs(Path(place), name).run(quiver_spark.session("five-jobs", master=master), address)

@@ -37,10 +37,10 @@ from quiver.gateways.http.routes.traces import trace_routes
 from quiver.gateways.http.routes.transactions.transactions import transaction_routes
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
-def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness, *more: Routes) -> Routes:
+def all_routes(broker: "Facade", node: NodeInfo, readiness: Readiness, *more: Routes) -> Routes:
     """Every route; the busiest first, because they are tried in this order. `more` are those of other interfaces."""
     routes = _merged(
         publish_routes(broker),
@@ -77,7 +77,7 @@ def all_routes(broker: "Broker", node: NodeInfo, readiness: Readiness, *more: Ro
     return DocumentRoutes(whole, node.version).routes
 
 
-def own_routes(node: NodeInfo, *interfaces: "Callable[[Broker], Routes]") -> "Callable[[Broker, Readiness], Routes]":
+def own_routes(node: NodeInfo, *interfaces: "Callable[[Facade], Routes]") -> "Callable[[Facade, Readiness], Routes]":
     """For a gateway: Quiver's routes, and those of other interfaces."""
     return lambda broker, readiness: all_routes(
         broker, node, readiness, *(interface(broker) for interface in interfaces)

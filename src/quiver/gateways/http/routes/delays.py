@@ -18,7 +18,7 @@ from quiver.model.schedule import DelayedMessage, DelayedStatus, due_ms
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _DEFAULT_LIMIT = 1000
 
@@ -91,7 +91,7 @@ class DelayStatsResponse(msgspec.Struct, kw_only=True):
 
 
 class DelayedRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -187,7 +187,7 @@ def _to_response(topic: str, message: DelayedMessage, now_ms: int) -> DelayedRes
     )
 
 
-def delayed_routes(broker: "Broker") -> Routes:
+def delayed_routes(broker: "Facade") -> Routes:
     routes = DelayedRoutes(broker)
     known = (InvalidRequest, InvalidName, TopicNotFound)
     one = (*known, PartitionNotFound, DelayedNotFound)

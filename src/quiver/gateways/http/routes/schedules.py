@@ -31,7 +31,7 @@ from quiver.schedules.state import ScheduleState
 from quiver.schedules.timetable import coming_times
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _ABSENT = msgspec.Raw()
 _NEXT_RUNS = 5
@@ -148,7 +148,7 @@ class ScheduleListResponse(msgspec.Struct, kw_only=True):
 
 
 class ScheduleRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -223,7 +223,7 @@ def _response(state: ScheduleState) -> ScheduleResponse:
     )
 
 
-def schedule_routes(broker: "Broker") -> Routes:
+def schedule_routes(broker: "Facade") -> Routes:
     routes, known = ScheduleRoutes(broker), (InvalidName, ScheduleNotFound)
     bad = (InvalidRequest, InvalidName, TopicNotFound, MessageTooLarge)
 

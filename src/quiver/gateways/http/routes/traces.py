@@ -13,7 +13,7 @@ from quiver.model.times import format_time, parse_duration_ms, parse_time_ms
 from quiver.model.trace.span import Span, SpanEvent, Trace, TraceFilter, TraceStatus
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _MOST = 1_000
 _Limit = Annotated[int, Meta(ge=1, description="At most 1,000; a larger one counts as that.")]
@@ -87,7 +87,7 @@ class TraceStatsResponse(msgspec.Struct, kw_only=True):
 
 
 class TraceRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -168,7 +168,7 @@ def _span(span: Span) -> SpanResponse:
     )
 
 
-def trace_routes(broker: "Broker") -> Routes:
+def trace_routes(broker: "Facade") -> Routes:
     routes = TraceRoutes(broker)
     tag = "Traces"
     return {

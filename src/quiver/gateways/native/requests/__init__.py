@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.gateways.native.requests.dead_letters import DEAD_LETTER_RESPONSES
 from quiver.gateways.native.requests.delays import DELAY_RESPONSES
 from quiver.gateways.native.requests.groups import GROUP_RESPONSES
@@ -16,8 +15,9 @@ from quiver.gateways.native.requests.transactions import TRANSACTION_RESPONSES
 from quiver.protocol.message import Message
 from quiver.protocol.messages import Fetch, Hello, Produce
 from quiver.protocol.queue_messages import Receive
+from quiver.routing.facade import Facade
 
-RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     **TOPIC_RESPONSES,
     **GROUP_RESPONSES,
     **QUEUE_RESPONSES,

@@ -3,9 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import DeadLettersTaken
+from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.model.dead_letter import DeadLetterId
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import LISTED_AT_ONCE
@@ -19,9 +18,10 @@ from quiver.protocol.dead_letter_messages import (
     TakenDeadLetters,
 )
 from quiver.protocol.message import Message
+from quiver.routing.facade import Facade
 
 
-async def _list(broker: Broker, request: ListDeadLetters) -> Message:
+async def _list(broker: Facade, request: ListDeadLetters) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
     page = await broker.dead_letters.page(
@@ -33,7 +33,7 @@ async def _list(broker: Broker, request: ListDeadLetters) -> Message:
     return DeadLetters(page.dead_letters, page.total, page.next)
 
 
-async def _redrive(broker: Broker, request: RedriveDeadLetters) -> Message:
+async def _redrive(broker: Facade, request: RedriveDeadLetters) -> Message:
     _check_limit(request.limit)
     at_ms = broker.clock.now_ms()
     taken = await broker.dead_letters.redrive(
@@ -46,7 +46,7 @@ async def _redrive(broker: Broker, request: RedriveDeadLetters) -> Message:
     return _response(taken, at_ms)
 
 
-async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
+async def _purge(broker: Facade, request: PurgeDeadLetters) -> Message:
     _check_limit(request.limit)
     at_ms = broker.clock.now_ms()
     taken = await broker.dead_letters.purge(
@@ -55,7 +55,7 @@ async def _purge(broker: Broker, request: PurgeDeadLetters) -> Message:
     return _response(taken, at_ms)
 
 
-async def _list_removed(broker: Broker, request: ListRemovedDeadLetters) -> Message:
+async def _list_removed(broker: Facade, request: ListRemovedDeadLetters) -> Message:
     page = await broker.dead_letters.removed(request.topic, DeadLetterId(*request.start))
     return RemovedDeadLetters(page.runs, page.next)
 
@@ -75,7 +75,7 @@ def _response(taken: DeadLettersTaken, at_ms: int) -> TakenDeadLetters:
     )
 
 
-DEAD_LETTER_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+DEAD_LETTER_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     ListDeadLetters: _list,
     RedriveDeadLetters: _redrive,
     PurgeDeadLetters: _purge,

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest
 from quiver.model.names import TopicPartition
 from quiver.protocol.group_messages import (
@@ -28,13 +27,14 @@ from quiver.protocol.group_messages import (
 )
 from quiver.protocol.message import Message
 from quiver.protocol.messages import Done
+from quiver.routing.facade import Facade
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
 from quiver.streams.reset import LikeGroup, ResetTarget
 from quiver.system.pace import paced
 
 
-async def _join(broker: Broker, request: JoinGroup) -> Message:
+async def _join(broker: Facade, request: JoinGroup) -> Message:
     view = await broker.streams.join(
         request.group,
         Subscription(
@@ -52,7 +52,7 @@ async def _join(broker: Broker, request: JoinGroup) -> Message:
     return await _assignment(broker, request.group, view)
 
 
-async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
+async def _heartbeat(broker: Facade, request: GroupHeartbeat) -> Message:
     view = await broker.streams.members.heartbeat(
         request.group,
         request.member_id,
@@ -64,13 +64,13 @@ async def _heartbeat(broker: Broker, request: GroupHeartbeat) -> Message:
     return await _assignment(broker, request.group, view)
 
 
-async def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAssignment:
+async def _assignment(broker: Facade, group: str, view: MemberView) -> MemberAssignment:
     assigned = []
-    async for part in paced(sorted(view.assigned)):
+    offsets = await broker.streams.next_offsets(group, view.assigned)
+    async for part in paced(sorted(offsets)):
         name = broker.streams.topic_name(part.topic_id)
         if name is not None:
-            offset = await broker.streams.next_offset(group, part)
-            assigned.append(AssignedPart(part.topic_id, name, part.partition, offset))
+            assigned.append(AssignedPart(part.topic_id, name, part.partition, offsets[part]))
     return MemberAssignment(
         view.member_id,
         view.generation,
@@ -82,12 +82,12 @@ async def _assignment(broker: Broker, group: str, view: MemberView) -> MemberAss
     )
 
 
-async def _leave(broker: Broker, request: LeaveGroup) -> Message:
+async def _leave(broker: Facade, request: LeaveGroup) -> Message:
     await broker.streams.members.leave(request.group, request.member_id)
     return Done()
 
 
-async def _commit(broker: Broker, request: CommitOffsets) -> Message:
+async def _commit(broker: Facade, request: CommitOffsets) -> Message:
     await broker.streams.commit_partitions(
         request.group,
         {TopicPartition(part.topic_id, part.partition): (part.offset, part.metadata) for part in request.offsets},
@@ -98,7 +98,7 @@ async def _commit(broker: Broker, request: CommitOffsets) -> Message:
     return Done()
 
 
-async def _list(broker: Broker, request: ListGroups) -> Message:
+async def _list(broker: Facade, request: ListGroups) -> Message:
     return GroupList(
         [
             GroupSummary(
@@ -117,7 +117,7 @@ async def _list(broker: Broker, request: ListGroups) -> Message:
     )
 
 
-async def _describe(broker: Broker, request: DescribeGroup) -> Message:
+async def _describe(broker: Facade, request: DescribeGroup) -> Message:
     details = await broker.group_admin.describe(request.group)
     return GroupDescription(
         details.id,
@@ -140,7 +140,7 @@ async def _describe(broker: Broker, request: DescribeGroup) -> Message:
     )
 
 
-async def _reset(broker: Broker, request: ResetGroup) -> Message:
+async def _reset(broker: Facade, request: ResetGroup) -> Message:
     like = None if request.like is None else LikeGroup(request.like)
     given = [to for to in (request.to, request.shift, like) if to is not None]
     if len(given) != 1:
@@ -150,17 +150,17 @@ async def _reset(broker: Broker, request: ResetGroup) -> Message:
     return GroupReset([ResetPart(*change) for change in changes])
 
 
-async def _delete(broker: Broker, request: DeleteGroup) -> Message:
+async def _delete(broker: Facade, request: DeleteGroup) -> Message:
     await broker.group_admin.delete(request.group)
     return Done()
 
 
-async def _alter(broker: Broker, request: AlterGroup) -> Message:
+async def _alter(broker: Facade, request: AlterGroup) -> Message:
     await broker.group_admin.alter(request.group, request.settings)
     return Done()
 
 
-GROUP_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+GROUP_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     JoinGroup: _join,
     GroupHeartbeat: _heartbeat,
     LeaveGroup: _leave,

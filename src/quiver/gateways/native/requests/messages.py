@@ -1,15 +1,15 @@
 """Fetch: the response, and the slices of stored files that follow it."""
 
-from quiver.broker.broker import Broker
 from quiver.gateways.native.settings import NativeSettings
 from quiver.messages.fetch import FetchedSlice, FetchPart
 from quiver.protocol.failure import failure_of
 from quiver.protocol.messages import Fetch, Fetched, FetchedPart
+from quiver.routing.facade import Facade
 from quiver.storage.port import FrameSlice
 
 
 async def fetch_slices(
-    broker: Broker, request: Fetch, settings: NativeSettings
+    broker: Facade, request: Fetch, settings: NativeSettings
 ) -> tuple[Fetched, tuple[FrameSlice, ...]]:
     """The response and its payload. The caller owns the slices and must release each."""
     fetched = await broker.fetch(

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, get_args
 
-from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest
 from quiver.model.priority import Priority
 from quiver.model.queue import Ordering, ReceiveRequest
@@ -25,13 +24,14 @@ from quiver.protocol.queue_messages import (
 )
 from quiver.queues.service import Received as Lease
 from quiver.queues.state.port import Settlement
+from quiver.routing.facade import Facade
 
 _LONGEST_REASON = 500
 Payload = tuple[bytes | memoryview, ...]
 _ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 
 
-async def receive(broker: Broker, request: Receive, connection: str) -> list[Lease]:
+async def receive(broker: Facade, request: Receive, connection: str) -> list[Lease]:
     """The leases that the request gets; `connection` names a consumer that has no name."""
     wanted = ReceiveRequest(
         request.topic_ids,
@@ -85,7 +85,7 @@ def _priority(value: int | None) -> Priority | None:
     return None if value is None else Priority(value)
 
 
-async def _settle(broker: Broker, request: Settle) -> Message:
+async def _settle(broker: Facade, request: Settle) -> Message:
     return Settled([_settled(settlement) for settlement in await broker.queues.settle(request.parts)])
 
 
@@ -97,23 +97,23 @@ def _settled(settlement: Settlement) -> SettledPart:
     return SettledPart(refused, settlement.until_ms)
 
 
-async def _describe(broker: Broker, request: DescribeQueues) -> Message:
+async def _describe(broker: Facade, request: DescribeQueues) -> Message:
     if request.group is None:
         return QueueDepths([QueueDepth(*depth) for depth in await broker.queue_depths.of_all(request.topic)])
     return QueueDepths([QueueDepth(*await broker.queue_depths.of(request.topic, request.group))])
 
 
-async def _pause(broker: Broker, request: PauseQueue) -> Message:
+async def _pause(broker: Facade, request: PauseQueue) -> Message:
     await broker.queues.pause(request.topic, request.group, request.reason[:_LONGEST_REASON])
     return Done()
 
 
-async def _resume(broker: Broker, request: ResumeQueue) -> Message:
+async def _resume(broker: Facade, request: ResumeQueue) -> Message:
     await broker.queues.resume(request.topic, request.group)
     return Done()
 
 
-QUEUE_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+QUEUE_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     Settle: _settle,
     DescribeQueues: _describe,
     PauseQueue: _pause,

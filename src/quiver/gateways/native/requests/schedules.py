@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.model.schedule import Schedule
 from quiver.protocol.message import Message
 from quiver.protocol.messages import Done
@@ -16,10 +15,11 @@ from quiver.protocol.schedule_messages import (
     ScheduleInfo,
     ScheduleList,
 )
+from quiver.routing.facade import Facade
 from quiver.schedules.state import ScheduleState
 
 
-async def _add(broker: Broker, request: AddSchedule) -> Message:
+async def _add(broker: Facade, request: AddSchedule) -> Message:
     wanted = Schedule(
         name=request.name,
         cron=request.cron,
@@ -34,7 +34,7 @@ async def _add(broker: Broker, request: AddSchedule) -> Message:
     return ScheduleList([_info(await broker.schedules.add(wanted))])
 
 
-async def _list(broker: Broker, request: ListSchedules) -> Message:
+async def _list(broker: Facade, request: ListSchedules) -> Message:
     if request.name is None:
         found = await broker.schedules.list()
     else:
@@ -42,16 +42,16 @@ async def _list(broker: Broker, request: ListSchedules) -> Message:
     return ScheduleList([_info(state) for state in found])
 
 
-async def _alter(broker: Broker, request: AlterSchedule) -> Message:
+async def _alter(broker: Facade, request: AlterSchedule) -> Message:
     return ScheduleList([_info(await broker.schedules.alter(request.name, request.changes))])
 
 
-async def _remove(broker: Broker, request: RemoveSchedule) -> Message:
+async def _remove(broker: Facade, request: RemoveSchedule) -> Message:
     await broker.schedules.remove(request.name)
     return Done()
 
 
-async def _run(broker: Broker, request: RunSchedule) -> Message:
+async def _run(broker: Facade, request: RunSchedule) -> Message:
     return ScheduleList([_info(await broker.schedules.run(request.name))])
 
 
@@ -75,7 +75,7 @@ def _info(state: ScheduleState) -> ScheduleInfo:
     )
 
 
-SCHEDULE_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+SCHEDULE_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     AddSchedule: _add,
     ListSchedules: _list,
     AlterSchedule: _alter,

@@ -3,16 +3,16 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.model.limits import LONGEST_WAIT_MS
 from quiver.protocol.message import Message
 from quiver.protocol.search_messages import BeginSearch, CancelSearch, FoundRow, GetSearch, SearchProgress
+from quiver.routing.facade import Facade
 from quiver.search.job import Progress
 from quiver.search.language.expression import Expression
 from quiver.search.request import Bounds, SearchRequest, parse_cursor
 
 
-async def _begin(broker: Broker, request: BeginSearch) -> Message:
+async def _begin(broker: Facade, request: BeginSearch) -> Message:
     bounds = Bounds(
         limit=request.limit,
         max_messages=request.max_messages,
@@ -32,14 +32,14 @@ async def _begin(broker: Broker, request: BeginSearch) -> Message:
     return _response(await broker.searches.begin(request.topic, search))
 
 
-async def _get(broker: Broker, request: GetSearch) -> Message:
+async def _get(broker: Facade, request: GetSearch) -> Message:
     wait_seconds = min(max(0, request.wait_ms), LONGEST_WAIT_MS) / 1000
     return _response(
         await broker.searches.progress(request.id, after=max(0, request.after), wait_seconds=wait_seconds)
     )
 
 
-async def _cancel(broker: Broker, request: CancelSearch) -> Message:
+async def _cancel(broker: Facade, request: CancelSearch) -> Message:
     return _response((await broker.searches.cancel(request.id))._replace(messages=[]))
 
 
@@ -72,7 +72,7 @@ def _response(progress: Progress) -> SearchProgress:
     )
 
 
-SEARCH_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+SEARCH_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     BeginSearch: _begin,
     GetSearch: _get,
     CancelSearch: _cancel,

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.protocol.compaction_messages import CompactedPartition, CompactedTopic, CompactTopic
@@ -29,10 +28,11 @@ from quiver.protocol.messages import (
     TopicDescription,
     TopicInfo,
 )
+from quiver.routing.facade import Facade
 from quiver.system.pace import paced
 
 
-async def _metadata(broker: Broker, request: GetMetadata) -> Message:
+async def _metadata(broker: Facade, request: GetMetadata) -> Message:
     missing: list[str] = []
     if request.topics is None:
         found = broker.topics()
@@ -47,16 +47,16 @@ async def _metadata(broker: Broker, request: GetMetadata) -> Message:
     return Metadata([_info(broker, topic) for topic in found], missing)
 
 
-def _info(broker: Broker, topic: Topic) -> TopicInfo:
+def _info(broker: Facade, topic: Topic) -> TopicInfo:
     limits = broker.limits.for_messages(topic.config.max_message_bytes)
     return TopicInfo(topic.id, topic.name, topic.config.partitions, limits.message_bytes)
 
 
-async def _list_offsets(broker: Broker, request: ListOffsets) -> Message:
+async def _list_offsets(broker: Facade, request: ListOffsets) -> Message:
     return Offsets([await _find_offset(broker, part, request.read_committed) async for part in paced(request.parts)])
 
 
-async def _find_offset(broker: Broker, part: OffsetPart, read_committed: bool) -> FoundOffset:
+async def _find_offset(broker: Facade, part: OffsetPart, read_committed: bool) -> FoundOffset:
     try:
         offset = await broker.find_offset(part.topic_id, part.partition, part.position, read_committed=read_committed)
         return FoundOffset(offset)
@@ -64,30 +64,30 @@ async def _find_offset(broker: Broker, part: OffsetPart, read_committed: bool) -
         return FoundOffset(-1, failure_of(error))
 
 
-async def _init_producer(broker: Broker, request: InitProducer) -> Message:
+async def _init_producer(broker: Facade, request: InitProducer) -> Message:
     return ProducerIdentity(*await broker.init_producer(request.producer_id, request.epoch))
 
 
-async def _create_topic(broker: Broker, request: CreateTopic) -> Message:
+async def _create_topic(broker: Facade, request: CreateTopic) -> Message:
     await broker.create_topic(request.name, request.settings)
     return await _description(broker, request.name)
 
 
-async def _alter_topic(broker: Broker, request: AlterTopic) -> Message:
+async def _alter_topic(broker: Facade, request: AlterTopic) -> Message:
     await broker.alter_topic(request.name, request.settings)
     return await _description(broker, request.name)
 
 
-async def _add_partitions(broker: Broker, request: AddPartitions) -> Message:
+async def _add_partitions(broker: Facade, request: AddPartitions) -> Message:
     await broker.add_partitions(request.name, request.count)
     return await _description(broker, request.name)
 
 
-async def _describe_topic(broker: Broker, request: DescribeTopic) -> Message:
+async def _describe_topic(broker: Facade, request: DescribeTopic) -> Message:
     return await _description(broker, request.name)
 
 
-async def _description(broker: Broker, name: str) -> TopicDescription:
+async def _description(broker: Facade, name: str) -> TopicDescription:
     details = await broker.describe(name)
     topic = details.topic
     return TopicDescription(
@@ -102,17 +102,17 @@ async def _description(broker: Broker, name: str) -> TopicDescription:
     )
 
 
-async def _delete_topic(broker: Broker, request: DeleteTopic) -> Message:
+async def _delete_topic(broker: Facade, request: DeleteTopic) -> Message:
     await broker.delete_topic(request.name)
     return Done()
 
 
-async def _purge_topic(broker: Broker, request: PurgeTopic) -> Message:
+async def _purge_topic(broker: Facade, request: PurgeTopic) -> Message:
     await broker.purge_topic(request.name)
     return Done()
 
 
-async def _compact(broker: Broker, request: CompactTopic) -> Message:
+async def _compact(broker: Facade, request: CompactTopic) -> Message:
     done = await broker.compact_topic(request.name, request.partitions, dry_run=request.dry_run)
     return CompactedTopic(
         done.records_before,
@@ -126,11 +126,11 @@ async def _compact(broker: Broker, request: CompactTopic) -> Message:
     )
 
 
-async def _ping(broker: Broker, request: Ping) -> Message:
+async def _ping(broker: Facade, request: Ping) -> Message:
     return Done()
 
 
-TOPIC_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+TOPIC_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     GetMetadata: _metadata,
     ListOffsets: _list_offsets,
     InitProducer: _init_producer,

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from quiver.broker.broker import Broker
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import TRANSACTIONS_LISTED
 from quiver.protocol.message import Message
@@ -23,28 +22,29 @@ from quiver.protocol.transaction_messages import (
     TransactionList,
     TransactionStats,
 )
+from quiver.routing.facade import Facade
 
 
-async def _init(broker: Broker, request: InitTransactions) -> Message:
+async def _init(broker: Facade, request: InitTransactions) -> Message:
     key = await broker.transactions.init(request.transactional_id, request.timeout_ms)
     return ProducerIdentity(key.producer_id, key.epoch)
 
 
-async def _begin(broker: Broker, request: BeginTransaction) -> Message:
+async def _begin(broker: Facade, request: BeginTransaction) -> Message:
     return Transaction(await broker.transactions.begin(request.producer_id, request.epoch))
 
 
-async def _add_offsets(broker: Broker, request: AddOffsets) -> Message:
+async def _add_offsets(broker: Facade, request: AddOffsets) -> Message:
     await broker.transactions.add_offsets(request.producer_id, request.epoch, request.groups)
     return Done()
 
 
-async def _add_acks(broker: Broker, request: AddAcks) -> Message:
+async def _add_acks(broker: Facade, request: AddAcks) -> Message:
     await broker.transactions.add_acks(request.producer_id, request.epoch, request.acks)
     return Done()
 
 
-async def _commit(broker: Broker, request: CommitTransaction) -> Message:
+async def _commit(broker: Facade, request: CommitTransaction) -> Message:
     response = await broker.transactions.commit(
         request.producers,
         key=request.key,
@@ -55,26 +55,26 @@ async def _commit(broker: Broker, request: CommitTransaction) -> Message:
     return TransactionEnded(*response)
 
 
-async def _abort(broker: Broker, request: AbortTransaction) -> Message:
+async def _abort(broker: Facade, request: AbortTransaction) -> Message:
     return TransactionEnded(*await broker.transactions.abort(request.producers))
 
 
-async def _list(broker: Broker, request: ListTransactions) -> Message:
+async def _list(broker: Facade, request: ListTransactions) -> Message:
     if request.limit < 1 or request.skip < 0:
         raise InvalidRequest(problem="limit is 1 or more, and skip 0 or more")
     found, total = await broker.transactions.list(skip=request.skip, limit=min(request.limit, TRANSACTIONS_LISTED))
     return TransactionList(list(found), total)
 
 
-async def _describe(broker: Broker, request: DescribeTransaction) -> Message:
+async def _describe(broker: Facade, request: DescribeTransaction) -> Message:
     return Transaction(await broker.transactions.describe(request.transactional_id, request.producer_id))
 
 
-async def _stats(broker: Broker, request: GetTransactionStats) -> Message:
+async def _stats(broker: Facade, request: GetTransactionStats) -> Message:
     return TransactionStats(*await broker.transactions.stats())
 
 
-TRANSACTION_RESPONSES: dict[type[Message], Callable[[Broker, Any], Awaitable[Message]]] = {
+TRANSACTION_RESPONSES: dict[type[Message], Callable[[Facade, Any], Awaitable[Message]]] = {
     InitTransactions: _init,
     BeginTransaction: _begin,
     AddOffsets: _add_offsets,

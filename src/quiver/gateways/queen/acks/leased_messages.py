@@ -13,8 +13,8 @@ from quiver.structures.interval_set import IntervalSet
 from quiver.structures.offset_ranges import joined
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.leases import HeldKey
+    from quiver.routing.facade import Facade
 
 _REMEMBERED_MESSAGES = 250_000
 _NEAR = 1_000
@@ -48,7 +48,7 @@ class LeasedBatch:
 class LeasedMessages:
     """The newest batches, up to a number of messages."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
         self._batches: OrderedDict[tuple[int, int, bytes | None], LeasedBatch] = OrderedDict()
         self._count = 0

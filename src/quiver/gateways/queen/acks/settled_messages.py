@@ -10,13 +10,13 @@ from quiver.model.topic import Topic
 from quiver.structures.murmur2 import partition_for
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _NO_LEASE = 0
 
 
 class SettledMessages:
-    def __init__(self, broker: "Broker", leased: LeasedMessages) -> None:
+    def __init__(self, broker: "Facade", leased: LeasedMessages) -> None:
         self._broker = broker
         self._leased = leased
 

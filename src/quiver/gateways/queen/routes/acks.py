@@ -1,7 +1,7 @@
 """POST /api/v1/ack and /api/v1/ack/batch: what became of messages that were popped."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -10,7 +10,8 @@ from quiver.gateways.http.field_notes import needed
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.gateways.queen.acks.acknowledger import Ack, Acknowledger, AckResult
+from quiver.gateways.queen.acks.acknowledger import Acknowledger
+from quiver.gateways.queen.acks.held_acks import Ack, AckResult
 from quiver.gateways.queen.acks.rules import Mark, outcome_of
 from quiver.gateways.queen.queues import group_name
 from quiver.model.errors import InvalidName, InvalidRequest, RequestTooLarge
@@ -27,11 +28,23 @@ class Acknowledgment(msgspec.Struct, kw_only=True, rename="camel"):
     error: Annotated[str | None, Meta(description="Kept with the dead letter.")] = None
 
     def ack(self, group: str) -> Ack:
-        outcome = outcome_of(self.status)
-        if outcome is None:
-            raise InvalidRequest(problem=f"status {self.status[:80]!r} is not completed, failed, retry or dlq")
-        mark = Mark(outcome, (self.error or "")[:_LONGEST_ERROR])
-        return Ack(self.transaction_id, self.partition_id, group, self.lease_id or None, mark)
+        return made_ack(self.transaction_id, self.partition_id, group, self)
+
+
+class Settled(Protocol):
+    """What a request says of a message."""
+
+    status: str
+    lease_id: str | None
+    error: str | None
+
+
+def made_ack(transaction: str, partition: str, group: str, settled: Settled) -> Ack:
+    outcome = outcome_of(settled.status)
+    if outcome is None:
+        raise InvalidRequest(problem=f"status {settled.status[:80]!r} is not completed, failed, retry or dlq")
+    mark = Mark(outcome, (settled.error or "")[:_LONGEST_ERROR])
+    return Ack(transaction, partition, group, settled.lease_id or None, mark)
 
 
 class AckOneRequest(Acknowledgment, kw_only=True, rename="camel"):

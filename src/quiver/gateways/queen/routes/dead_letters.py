@@ -20,7 +20,7 @@ from quiver.model.limits import LISTED_AT_ONCE
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class DlqQuery(msgspec.Struct, kw_only=True, rename="camel"):
@@ -59,7 +59,7 @@ class DlqResponse(msgspec.Struct, kw_only=True):
 
 
 class DlqRoute:
-    def __init__(self, broker: "Broker", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
         self._broker = broker
         self._queues = queues
 
@@ -115,7 +115,7 @@ def _to_response(topic: Topic, dead: DeadLetter, media: Media) -> DlqMessage:
     )
 
 
-def dead_letter_routes(broker: "Broker", queues: QueenQueues) -> Routes:
+def dead_letter_routes(broker: "Facade", queues: QueenQueues) -> Routes:
     operation = Operation(
         handler=DlqRoute(broker, queues).list,
         summary="Dead letters of a queue, or of all queues",

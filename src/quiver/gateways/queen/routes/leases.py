@@ -9,14 +9,14 @@ from msgspec import Meta
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.gateways.queen.acks.acknowledger import LEASE_LOST
+from quiver.gateways.queen.acks.held_acks import LEASE_LOST
 from quiver.gateways.queen.identifiers import LeasePlace, parse_lease_id
 from quiver.gateways.queen.messages import shown_time
 from quiver.model.errors import InvalidRequest
 from quiver.model.settlement import EXTEND, SettleRequest
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _LONGEST_SECONDS = 7 * 86_400
 
@@ -37,7 +37,7 @@ class ExtendResponse(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class LeaseRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def extend(self, request: Request) -> Response:
@@ -75,7 +75,7 @@ class LeaseRoute:
         return settlement.until_ms
 
 
-def lease_routes(broker: "Broker") -> Routes:
+def lease_routes(broker: "Facade") -> Routes:
     operation = Operation(
         handler=LeaseRoute(broker).extend,
         summary="Extend a lease",

@@ -21,8 +21,8 @@ from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.times import parse_time_ms
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 _MOST_PARTITIONS = 1_000
 _LOOK_SECONDS = 0.1
@@ -44,7 +44,7 @@ class PopQuery(msgspec.Struct, kw_only=True, rename="camel"):
 
 
 class PopRoutes:
-    def __init__(self, broker: "Broker", queues: QueenQueues, leased: LeasedMessages) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, leased: LeasedMessages) -> None:
         self._broker = broker
         self._queues = queues
         self._leased = leased
@@ -125,7 +125,7 @@ def _start(query: PopQuery) -> Position:
     return Position("time", parse_time_ms(query.subscription_from, "subscriptionFrom"))
 
 
-def pop_routes(broker: "Broker", queues: QueenQueues, leased: LeasedMessages) -> Routes:
+def pop_routes(broker: "Facade", queues: QueenQueues, leased: LeasedMessages) -> Routes:
     operation = Operation(
         handler=PopRoutes(broker, queues, leased).pop,
         summary="Pop messages: they are leased until they are acked; 204 when there are none",

@@ -13,7 +13,7 @@ from quiver.gateways.http.routes.node.health import Readiness
 from quiver.gateways.queen.routes import queen_routes
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class QueenHealth(msgspec.Struct, kw_only=True):
@@ -25,7 +25,7 @@ class QueenHealth(msgspec.Struct, kw_only=True):
 
 
 class HealthRoute:
-    def __init__(self, broker: "Broker", version: str) -> None:
+    def __init__(self, broker: "Facade", version: str) -> None:
         self._broker = broker
         self._version = version
 
@@ -41,8 +41,8 @@ class HealthRoute:
         return Response(health, 200 if is_well else 503)
 
 
-def port_routes(version: str) -> "Callable[[Broker, Readiness], Routes]":
-    def routes(broker: "Broker", readiness: Readiness) -> Routes:
+def port_routes(version: str) -> "Callable[[Facade, Readiness], Routes]":
+    def routes(broker: "Facade", readiness: Readiness) -> Routes:
         health = Operation(
             handler=HealthRoute(broker, version).health,
             summary="Whether everything can be read and written",

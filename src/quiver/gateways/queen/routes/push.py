@@ -21,9 +21,9 @@ from quiver.model.message import NewMessage
 from quiver.system.pace import Pace, bounded_gather
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.messages.publish import Published
     from quiver.model.topic import Topic
+    from quiver.routing.facade import Facade
 
 T = TypeVar("T")
 _SLICED_BODY_BYTES = 256 * 1024
@@ -55,7 +55,7 @@ _Outcome = tuple["Topic", "Published | QuiverError"]
 
 
 class PushRoute:
-    def __init__(self, broker: "Broker", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
         self._broker = broker
         self._queues = queues
 
@@ -156,7 +156,7 @@ def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:
     return isinstance(outcome, QuiverError) and outcome.code == error.code
 
 
-def push_routes(broker: "Broker", queues: QueenQueues) -> Routes:
+def push_routes(broker: "Facade", queues: QueenQueues) -> Routes:
     route = PushRoute(broker, queues)
     errors = (InvalidRequest, InvalidName, RequestTooLarge)
     return {

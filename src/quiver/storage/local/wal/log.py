@@ -65,8 +65,10 @@ class WalBatch:
         return cancelled
 
     def end(self, *, is_on_disk: bool) -> None:
+        """Lets go of everything: each log keeps its last batch, and who waits for one refers to it."""
         self.is_on_disk = is_on_disk
-        for call in self.waiting:
+        waiting, self.waiting, self.records, self.logs = self.waiting, [], [], {}
+        for call in waiting:
             try:
                 call()
             except Exception:  # the others must be told all the same

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from quiver.dead_letters.redrive_jobs import RedrivePlan
 from quiver.dead_letters.search import Search
-from quiver.dead_letters.service import DeadLettersTaken
+from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.gateways.http.field_notes import NAME, note
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
@@ -25,7 +25,7 @@ from quiver.model.names import check_name
 from quiver.model.times import parse_time_ms
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _DEFAULT_LIMIT = 1000
 _HIGHEST_RATE = 1_000_000
@@ -95,7 +95,7 @@ class PurgeResponse(TakenResponse, kw_only=True):
 
 
 class DeadLetterRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response | StreamedResponse:
@@ -138,7 +138,7 @@ class DeadLetterRoutes:
         return Response(PurgeResponse(purged=taken.dead_letter_count, **_to_response(topic, wanted, taken)))
 
 
-def dead_letter_routes(broker: "Broker") -> Routes:
+def dead_letter_routes(broker: "Facade") -> Routes:
     routes = DeadLetterRoutes(broker)
 
     def operation(**more: Any) -> Operation:

@@ -16,7 +16,7 @@ from quiver.model.errors import InvalidName, InvalidRequest, JobNotFound, TopicN
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _LOOKED_AT = 100_000
 
@@ -64,7 +64,7 @@ class ErrorsResponse(msgspec.Struct, kw_only=True):
 
 
 class JobRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -122,7 +122,7 @@ def _error(group: ErrorGroup) -> ErrorGroupResponse:
     )
 
 
-def job_routes(broker: "Broker") -> Routes:
+def job_routes(broker: "Facade") -> Routes:
     routes = JobRoutes(broker)
     return {
         "/jobs": {

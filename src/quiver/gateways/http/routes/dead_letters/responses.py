@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from quiver.dead_letters.page import DeadLetterPage
 from quiver.dead_letters.search import dead_letter_size
-from quiver.dead_letters.service import DeadLetterPage
 from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, StreamedResponse

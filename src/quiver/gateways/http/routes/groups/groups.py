@@ -25,7 +25,7 @@ from quiver.model.names import check_name
 from quiver.streams.membership import RebalanceStats
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _DEFAULT = "default"
 
@@ -68,7 +68,7 @@ class GroupSettingsRequest(QueueSettingsBody, kw_only=True):
 
 
 class GroupRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -121,7 +121,7 @@ class GroupRoutes:
         return Response(AllRebalanceStatsResponse(groups=shown, **stats_fields(together)))
 
 
-def group_routes(broker: "Broker") -> Routes:
+def group_routes(broker: "Facade") -> Routes:
     routes, known = GroupRoutes(broker), (InvalidName, GroupNotFound)
 
     def operation(handler: Handler, summary: str, response: Any, **more: Any) -> Operation:

@@ -43,7 +43,7 @@ from quiver.streams.member import Subscription
 from quiver.streams.membership import Protocol
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
     from quiver.streams.poll.members import MemberUpdate
 
 
@@ -76,7 +76,7 @@ def required_member(member_id: str | None) -> str:
 
 
 class MembershipRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def join(self, request: Request) -> Response:
@@ -200,7 +200,7 @@ class MembershipRoutes:
         }
 
 
-def membership_routes(broker: "Broker") -> Routes:
+def membership_routes(broker: "Facade") -> Routes:
     routes = MembershipRoutes(broker)
     assignment = Operation(
         handler=routes.assignment,

@@ -28,7 +28,7 @@ from quiver.model.times import parse_time_ms
 from quiver.streams.reset import LikeGroup, ResetTarget
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _NextOffset = Annotated[int, note(minimum=0)]
 ByPartition = Annotated[dict[str | int, _NextOffset], Meta(description='Such as {"0": 42}: the next offset to read.')]
@@ -80,7 +80,7 @@ class ResetResponse(msgspec.Struct, kw_only=True):
 
 
 class GroupOffsetRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def commit(self, request: Request) -> Response:
@@ -125,7 +125,7 @@ class GroupOffsetRoutes:
         return Response(ResetResponse(topic=wanted.topic, dry_run=dry_run, partitions=shown))
 
 
-def group_offset_routes(broker: "Broker") -> Routes:
+def group_offset_routes(broker: "Facade") -> Routes:
     routes = GroupOffsetRoutes(broker)
     known = (InvalidRequest, InvalidName, GroupNotFound, TopicNotFound)
 

@@ -30,9 +30,9 @@ from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE
 from quiver.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
-    from quiver.streams.poll.poll import PolledPartition
+    from quiver.routing.facade import Facade
+    from quiver.streams.owners.port import PolledPartition
 
 AtMost = Meta(ge=1, description="At most 10,000; a larger one counts as that.")
 
@@ -62,7 +62,7 @@ class PollResponse(msgspec.Struct, kw_only=True):
 
 
 class PollRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def poll(self, request: Request) -> Response | StreamedResponse:
@@ -113,7 +113,7 @@ class PollRoute:
         }
 
 
-def poll_routes(broker: "Broker") -> Routes:
+def poll_routes(broker: "Facade") -> Routes:
     operation = Operation(
         handler=PollRoute(broker).poll,
         summary="A member's next messages; waits until there are some, and counts as a heartbeat",

@@ -14,7 +14,7 @@ from quiver.streams.membership import GroupStateName, Protocol
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
     from quiver.streams.admin import GroupDetails, MemberDetails
     from quiver.streams.lag import PartitionLag
     from quiver.streams.member_view import MemberView
@@ -168,7 +168,7 @@ def _partition_lag(part: "PartitionLag") -> PartitionLagResponse:
     )
 
 
-def partition_refs(broker: "Broker", partitions: Iterable[TopicPartition]) -> list[PartitionRef]:
+def partition_refs(broker: "Facade", partitions: Iterable[TopicPartition]) -> list[PartitionRef]:
     """By name and number, without partitions of deleted topics."""
     parts = list(partitions)
     names = {topic_id: broker.streams.topic_name(topic_id) for topic_id in {part.topic_id for part in parts}}
@@ -180,7 +180,7 @@ def labels(refs: Iterable[PartitionRef]) -> list[str]:
     return [f"{ref.topic}-{ref.partition}" for ref in refs]
 
 
-def cooperative_fields(broker: "Broker", news: "MemberUpdate") -> dict[str, Any]:
+def cooperative_fields(broker: "Facade", news: "MemberUpdate") -> dict[str, Any]:
     view = news.view
     return {
         "member_id": view.member_id,
@@ -193,7 +193,7 @@ def cooperative_fields(broker: "Broker", news: "MemberUpdate") -> dict[str, Any]
     }
 
 
-def _deadline(broker: "Broker", view: "MemberView") -> str | None:
+def _deadline(broker: "Facade", view: "MemberView") -> str | None:
     return None if view.revocation_ms is None else format_time(broker.clock.now_ms() + view.revocation_ms)
 
 

@@ -21,7 +21,7 @@ from quiver.model.times import format_time
 from quiver.model.trace.life import FrameFacts, Happening, LifeEvent, MessageLife, Place, Standing
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class PlaceResponse(msgspec.Struct, kw_only=True):
@@ -86,7 +86,7 @@ class LifeResponse(msgspec.Struct, kw_only=True):
 
 
 class LifeRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def get(self, request: Request) -> Response:
@@ -155,7 +155,7 @@ def _place(place: Place | None) -> PlaceResponse | UnsetType:
     return PlaceResponse(topic=place.topic, partition=place.partition, offset=place.offset)
 
 
-def life_routes(broker: "Broker") -> Routes:
+def life_routes(broker: "Facade") -> Routes:
     return {
         "/topics/{topic}/partitions/{partition}/messages/{offset}/life": {
             "GET": Operation(

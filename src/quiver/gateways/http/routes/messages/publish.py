@@ -31,8 +31,8 @@ from quiver.model.times import format_time
 from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.messages.publish import Published
+    from quiver.routing.facade import Facade
 
 T = TypeVar("T")
 
@@ -79,7 +79,7 @@ class PublishResponse(msgspec.Struct):
 
 
 class PublishRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     def begin(self, request: Request) -> Begun | Response | None:
@@ -154,7 +154,7 @@ def _traced(message: NewMessage, parent: bytes) -> NewMessage:
     return msgspec.structs.replace(message, headers={**headers, TRACEPARENT: parent})
 
 
-def publish_routes(broker: "Broker") -> Routes:
+def publish_routes(broker: "Facade") -> Routes:
     route = PublishRoute(broker)
     operation = Operation(
         handler=route.publish,

@@ -21,7 +21,7 @@ from quiver.model.numbers import shown, whole_number
 from quiver.model.times import parse_time_ms
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _PIECE_MESSAGES = 500
 _PIECE_BYTES = 256 * 1024
@@ -66,7 +66,7 @@ class TopicPageResponse(msgspec.Struct, kw_only=True):
 
 
 class ReadRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def of_partition(self, request: Request) -> Response | StreamedResponse:
@@ -142,7 +142,7 @@ def messages_response(
     return StreamedResponse(written, media)
 
 
-def read_routes(broker: "Broker") -> Routes:
+def read_routes(broker: "Facade") -> Routes:
     route = ReadRoute(broker)
     errors = (InvalidRequest, InvalidName, TopicNotFound, PartitionNotFound, CorruptData)
     return {

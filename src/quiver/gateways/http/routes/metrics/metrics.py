@@ -10,11 +10,11 @@ from quiver.gateways.http.response import Response
 from quiver.telemetry.exposition import OPEN_METRICS, PROMETHEUS
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class MetricsRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
         self._scraping = asyncio.Lock()
 
@@ -34,7 +34,7 @@ def wants_open_metrics(accept: bytes | None) -> bool:
     return weights.get(b"application/openmetrics-text", 0.0) > weights.get(b"text/plain", 0.0)
 
 
-def metrics_routes(broker: "Broker") -> Routes:
+def metrics_routes(broker: "Facade") -> Routes:
     return {
         "/metrics": {
             "GET": Operation(

@@ -19,7 +19,7 @@ from quiver.system.pace import Turnstile
 from quiver.telemetry.machine import Disk
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _SHOWN_PROBLEMS = 20
 
@@ -83,7 +83,7 @@ class OverviewRoutes:
     """A line of the stream is made once, however many read it. A client that reads slowly misses lines: each gets the
     newest when it has taken the one before."""
 
-    def __init__(self, broker: "Broker", node: NodeInfo, readiness: Readiness) -> None:
+    def __init__(self, broker: "Facade", node: NodeInfo, readiness: Readiness) -> None:
         self._broker = broker
         self._node = node
         self._readiness = readiness
@@ -148,7 +148,7 @@ class OverviewRoutes:
         )
 
 
-def overview_routes(broker: "Broker", node: NodeInfo, readiness: Readiness) -> Routes:
+def overview_routes(broker: "Facade", node: NodeInfo, readiness: Readiness) -> Routes:
     routes = OverviewRoutes(broker, node, readiness)
     return {
         "/overview": {

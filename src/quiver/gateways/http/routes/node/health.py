@@ -18,7 +18,7 @@ from quiver.telemetry.loop_lag import LoopLag
 from quiver.telemetry.machine import Machine
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _MAX_LAG_MS = 1000.0
 _MAX_MEMORY_SHARE = 0.95
@@ -59,7 +59,7 @@ class Readiness:
     """The checks of /readyz."""
 
     def __init__(
-        self, broker: "Broker", *, lag: LoopLag, files: Files, data_dir: Path | None, min_free_bytes: int
+        self, broker: "Facade", *, lag: LoopLag, files: Files, data_dir: Path | None, min_free_bytes: int
     ) -> None:
         self._broker = broker
         self.lag = lag
@@ -113,7 +113,7 @@ class Readiness:
 
 
 class HealthRoutes:
-    def __init__(self, broker: "Broker", readiness: Readiness) -> None:
+    def __init__(self, broker: "Facade", readiness: Readiness) -> None:
         self._broker = broker
         self._readiness = readiness
         self._started = broker.clock.monotonic()
@@ -146,7 +146,7 @@ class HealthRoutes:
         return round(self._broker.clock.monotonic() - self._started, 3)
 
 
-def health_routes(broker: "Broker", readiness: Readiness) -> Routes:
+def health_routes(broker: "Facade", readiness: Readiness) -> Routes:
     routes = HealthRoutes(broker, readiness)
     alive = Operation(
         handler=routes.live, summary="Whether the process is alive", tag="Health", response=HealthResponse

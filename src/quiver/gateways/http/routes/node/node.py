@@ -12,7 +12,7 @@ from quiver.gateways.http.response import Response
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class VersionResponse(msgspec.Struct, kw_only=True):
@@ -38,7 +38,7 @@ class StatsResponse(msgspec.Struct, kw_only=True):
 
 
 class NodeRoutes:
-    def __init__(self, broker: "Broker", node: NodeInfo) -> None:
+    def __init__(self, broker: "Facade", node: NodeInfo) -> None:
         self._broker = broker
         self._node = node
 
@@ -69,7 +69,7 @@ class NodeRoutes:
         )
 
 
-def node_routes(broker: "Broker", node: NodeInfo) -> Routes:
+def node_routes(broker: "Facade", node: NodeInfo) -> Routes:
     routes = NodeRoutes(broker, node)
     return {
         "/version": {

@@ -18,7 +18,7 @@ from quiver.system.machine import file_system_of, open_file_use
 from quiver.telemetry.logs import MAX_RECENT_LINES, LogLine, change_level, current_level, recent_lines
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40, "critical": 50}
 
@@ -80,7 +80,7 @@ class LogLevelResponse(msgspec.Struct, kw_only=True):
 
 
 class ProcessRoutes:
-    def __init__(self, broker: "Broker", node: NodeInfo, data_dir: Path | None) -> None:
+    def __init__(self, broker: "Facade", node: NodeInfo, data_dir: Path | None) -> None:
         self._broker = broker
         self._node = node
         self._data_dir = data_dir
@@ -140,7 +140,7 @@ def _line(line: LogLine) -> LogLineResponse:
     )
 
 
-def process_routes(broker: "Broker", node: NodeInfo, data_dir: Path | None) -> Routes:
+def process_routes(broker: "Facade", node: NodeInfo, data_dir: Path | None) -> Routes:
     routes = ProcessRoutes(broker, node, data_dir)
     return {
         "/node": {

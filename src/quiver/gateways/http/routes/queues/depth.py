@@ -15,8 +15,8 @@ from quiver.model.priority import NAMES
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.depth import QueueDepth
+    from quiver.routing.facade import Facade
 
 
 class BlockedKey(msgspec.Struct, kw_only=True):
@@ -47,7 +47,7 @@ class QueuesResponse(msgspec.Struct):
 
 
 class QueueRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -60,7 +60,7 @@ class QueueRoutes:
         return Response(queue_response(topic, await self._broker.queue_depths.of(topic, group)))
 
 
-def queue_routes(broker: "Broker") -> Routes:
+def queue_routes(broker: "Facade") -> Routes:
     routes, known = QueueRoutes(broker), (InvalidName, TopicNotFound)
     return {
         "/topics/{topic}/queues": {

@@ -16,7 +16,7 @@ from quiver.model.times import format_time
 from quiver.queues.leases import HeldMessage, WaitingKey, parse_lease_cursor
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _MOST = 1_000
 _LONGEST_REASON = 500
@@ -62,7 +62,7 @@ class PauseRequest(msgspec.Struct, kw_only=True):
 
 
 class LeaseRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def list(self, request: Request) -> Response:
@@ -118,7 +118,7 @@ def _key(key: bytes | None) -> dict[str, str]:
         return {"key_base64": b2a_base64(key, newline=False).decode("ascii")}
 
 
-def lease_routes(broker: "Broker") -> Routes:
+def lease_routes(broker: "Facade") -> Routes:
     routes, known = LeaseRoutes(broker), (InvalidRequest, InvalidName, TopicNotFound, GroupNotFound)
 
     def operation(**more: Any) -> Operation:

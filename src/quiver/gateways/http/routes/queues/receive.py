@@ -29,8 +29,8 @@ from quiver.model.queue import ReceiveRequest as QueueRequest
 from quiver.model.times import parse_duration_ms
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import Received
+    from quiver.routing.facade import Facade
 
 
 class ReceiveRequest(msgspec.Struct, kw_only=True):
@@ -60,7 +60,7 @@ class ReceiveResponse(msgspec.Struct):
 
 
 class ReceiveRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def receive(self, request: Request) -> Response | StreamedResponse:
@@ -103,7 +103,7 @@ class ReceiveRoute:
         )
 
 
-def receive_routes(broker: "Broker") -> Routes:
+def receive_routes(broker: "Facade") -> Routes:
     operation = Operation(
         handler=ReceiveRoute(broker).receive,
         summary="Lease messages for a queue group; waits until there are some",

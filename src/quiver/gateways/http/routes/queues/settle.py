@@ -24,8 +24,8 @@ from quiver.model.settlement import ACK, EXTEND, NACK, REJECT, Receipt, parse_re
 from quiver.model.times import format_time, parse_duration_ms
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.service import ReceiptOutcome
+    from quiver.routing.facade import Facade
 
 
 Done = Literal["acked", "requeued", "dlq", "rejected", "discarded", "extended"]
@@ -98,7 +98,7 @@ class SettleResponse(Outcome, kw_only=True):
 
 
 class SettleRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def ack(self, request: Request) -> Response:
@@ -143,7 +143,7 @@ class SettleRoutes:
         return Response(SettleResponse(results=results))
 
 
-def settle_routes(broker: "Broker") -> Routes:
+def settle_routes(broker: "Facade") -> Routes:
     routes = SettleRoutes(broker)
     receipt = "orders:0:42:1:1-100000001"
 

@@ -16,8 +16,8 @@ from quiver.model.times import format_time
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
     from quiver.queues.stats import PartitionPriorities, Settled
+    from quiver.routing.facade import Facade
 
 FromCriticalOn = "Five values, from critical to background."
 Counts = Annotated[list[int], Meta(description=FromCriticalOn)]
@@ -75,7 +75,7 @@ class PriorityStatsQuery(msgspec.Struct, kw_only=True):
 
 
 class QueueStatsRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def reliability(self, request: Request) -> Response:
@@ -107,7 +107,7 @@ class QueueStatsRoutes:
         )
 
 
-def queue_stats_routes(broker: "Broker") -> Routes:
+def queue_stats_routes(broker: "Facade") -> Routes:
     routes = QueueStatsRoutes(broker)
     return {
         "/reliability/stats": {

@@ -29,7 +29,7 @@ from quiver.search.language.syntax import MAX_CHARACTERS
 from quiver.search.request import DEFAULT_LIMIT, DEFAULT_SECONDS, Bounds, SearchRequest, parse_cursor
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _POSITION = "earliest, latest, an offset, a time ago such as -2h, or a time"
 
@@ -104,7 +104,7 @@ class SearchResponse(msgspec.Struct, kw_only=True):
 
 
 class SearchRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def begin(self, request: Request) -> Response | StreamedResponse:
@@ -157,7 +157,7 @@ def _position(given: str | int | None, what: str, now_ms: int, otherwise: Positi
     return otherwise if given is None else parse_position(given, now_ms, what)
 
 
-def search_routes(broker: "Broker") -> Routes:
+def search_routes(broker: "Facade") -> Routes:
     routes = SearchRoutes(broker)
 
     def operation(*errors: Any, **more: Any) -> Operation:

@@ -25,7 +25,7 @@ from quiver.search.language.expression import Expression
 from quiver.search.tail import TailPart, TailRequest
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _HIGHEST_RATE = 10_000
 _PIECE_BYTES = 64 * 1024
@@ -49,7 +49,7 @@ class TailLine(MessageResponse, kw_only=True):
 
 
 class TailRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def tail(self, request: Request) -> Response | StreamedResponse:
@@ -90,7 +90,7 @@ def _line(content: Any) -> bytes:
     return NDJSON.encode(content)
 
 
-def tail_routes(broker: "Broker") -> Routes:
+def tail_routes(broker: "Facade") -> Routes:
     return {
         "/topics/{topic}/tail": {
             "GET": Operation(

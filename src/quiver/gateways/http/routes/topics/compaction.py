@@ -12,7 +12,7 @@ from quiver.gateways.http.response import Response
 from quiver.model.errors import InvalidName, InvalidRequest, PartitionNotFound, TopicNotFound
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class CompactRequest(msgspec.Struct, kw_only=True):
@@ -38,7 +38,7 @@ class CompactedResponse(msgspec.Struct, kw_only=True):
 
 
 class CompactionRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def compact(self, request: Request) -> Response:
@@ -64,7 +64,7 @@ class CompactionRoutes:
         )
 
 
-def compaction_routes(broker: "Broker") -> Routes:
+def compaction_routes(broker: "Facade") -> Routes:
     operation = Operation(
         handler=CompactionRoutes(broker).compact,
         summary="Compact a topic now, the active segments included",

@@ -15,7 +15,7 @@ from quiver.model.topic import Topic
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 
 class TopicListQuery(msgspec.Struct, kw_only=True):
@@ -48,7 +48,7 @@ class TopicListResponse(msgspec.Struct, kw_only=True):
 
 
 class TopicListRoute:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def all(self, request: Request) -> Response:

@@ -17,7 +17,7 @@ from quiver.model.topic import SETTING_NAMES, Cleanup, Durability, Topic, settin
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 Duration = Annotated[str | int | float | None, Meta(description="Such as 30s or 7d, or seconds; none: no limit.")]
 Size = Annotated[str | int | None, Meta(description="Bytes, or with a unit such as 64KiB or 10GiB.")]
@@ -134,7 +134,7 @@ class AddedPartitionsResponse(msgspec.Struct, kw_only=True):
 
 
 class TopicRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def create(self, request: Request) -> Response:
@@ -217,7 +217,7 @@ def _existing(topic: Topic, settings: dict[str, Any]) -> CreatedTopicResponse:
     )
 
 
-def topic_routes(broker: "Broker") -> Routes:
+def topic_routes(broker: "Facade") -> Routes:
     routes, known = TopicRoutes(broker), (InvalidName, TopicNotFound)
 
     def operation(handler: Handler, summary: str, response: Any, **more: Any) -> Operation:

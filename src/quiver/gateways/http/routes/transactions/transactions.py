@@ -47,7 +47,7 @@ from quiver.model.settlement import parse_receipt
 from quiver.model.transaction import DEFAULT_TIMEOUT_MS, CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
 
 if TYPE_CHECKING:
-    from quiver.broker.broker import Broker
+    from quiver.routing.facade import Facade
 
 _Epoch = Annotated[int, Meta(ge=0, description="From init, or from the last commit or abort.")]
 
@@ -127,7 +127,7 @@ class ProducersQuery(msgspec.Struct, kw_only=True):
 
 
 class TransactionRoutes:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Facade") -> None:
         self._broker = broker
 
     async def init(self, request: Request) -> Response:
@@ -270,7 +270,7 @@ def _get(handler: Handler, summary: str, response: Any, query: Any = None) -> di
     return {"GET": Operation(handler=handler, summary=summary, tag="Transactions", response=response, query=query)}
 
 
-def transaction_routes(broker: "Broker") -> Routes:
+def transaction_routes(broker: "Facade") -> Routes:
     routes = TransactionRoutes(broker)
     return {**_content_routes(routes), **_end_routes(routes), **_producer_routes(routes)}
 

@@ -1,0 +1,1 @@
+"""Pushes and acknowledgements that take effect together or not at all."""

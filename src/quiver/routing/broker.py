@@ -1,0 +1,145 @@
+"""The routed broker: the facade of `Broker` in a worker of several. It picks owners and holds no state of its own."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from quiver.broker.broker import Broker, BrokerStats
+from quiver.links.peers import Peers
+from quiver.messages.browse import BrowseRequest, MessagePage
+from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.publish import Published, PublishFuture
+from quiver.model.errors import QuiverError
+from quiver.model.message import NewMessage
+from quiver.model.position import Position
+from quiver.model.topic import Topic
+from quiver.partition.partition import Appended, Frame
+from quiver.routing.messages.service import RoutedMessages
+from quiver.routing.not_routed import NotRouted
+from quiver.routing.owners import Owners
+from quiver.routing.scatter import Scatter
+from quiver.routing.topics.other_owners import LinkedOwners
+from quiver.routing.topics.service import RoutedTopics
+from quiver.topics.compaction import TopicCompaction
+from quiver.topics.details import TopicDetails
+
+
+class RoutedBroker:
+    def __init__(self, local: Broker, peers: Peers) -> None:
+        self._local = local
+        self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
+        owners, scatter = Owners(local), Scatter(peers)
+        self._topics = RoutedTopics(local, owners, peers, scatter)
+        self._messages = RoutedMessages(local, owners, peers)
+        self.groups = local.groups
+        self.life: Any = NotRouted("life")
+        self.traces: Any = NotRouted("traces")
+        self.queues: Any = NotRouted("queues", settings_of=local.queues.settings_of)
+        self.queue_depths: Any = NotRouted("queue_depths")
+        self.queue_stats: Any = NotRouted("queue_stats")
+        self.queue_leases: Any = NotRouted("queue_leases")
+        self.dead_letters: Any = NotRouted("dead_letters")
+        self.redrive_jobs: Any = NotRouted("redrive_jobs")
+        self.searches: Any = NotRouted("searches")
+        self.tails: Any = NotRouted("tails")
+        self.group_admin: Any = NotRouted("group_admin")
+        self.offset_reset: Any = NotRouted("offset_reset")
+        members = NotRouted("streams.members", connections=local.streams.members.connections)
+        self.streams: Any = NotRouted("streams", topic_name=local.streams.topic_name, members=members)
+        self.poll: Any = NotRouted("poll")
+        self.poll_members: Any = NotRouted("poll_members")
+        self.delays: Any = NotRouted("delays")
+        self.schedules: Any = NotRouted("schedules")
+        self.transactions: Any = NotRouted("transactions")
+        self.metrics = local.metrics
+        self.sampler = local.sampler
+        if owners.placement.is_controller:
+            local.topic_admin.share_with(LinkedOwners(peers))
+
+    @property
+    def node_id(self) -> str:
+        return self._local.node_id
+
+    # topics
+
+    def topics(self) -> list[Topic]:
+        return self._local.topics()
+
+    def topic(self, name: str) -> Topic:
+        return self._local.topic(name)
+
+    async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        return await self._topics.create(name, settings)
+
+    async def ensure_topic(self, name: str) -> None:
+        await self._topics.ensure(name)
+
+    async def alter_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
+        return await self._topics.alter(name, settings)
+
+    async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
+        return await self._topics.add_partitions(name, count)
+
+    async def delete_topic(self, name: str) -> None:
+        await self._topics.delete(name)
+
+    async def purge_topic(self, name: str) -> None:
+        NotRouted("purge_topic")()
+
+    async def compact_topic(
+        self, name: str, partitions: Sequence[int] | None = None, *, dry_run: bool = False
+    ) -> TopicCompaction:
+        NotRouted("compact_topic")()
+
+    async def describe(self, name: str) -> TopicDetails:
+        return await self._topics.describe(name)
+
+    # messages
+
+    def produce(
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+    ) -> "asyncio.Future[Appended]":
+        return self._messages.produce(topic_id, partition, frame, partition_count=partition_count)
+
+    def begin_publish(self, topic: str, message: NewMessage) -> PublishFuture | QuiverError:
+        NotRouted("begin_publish")()
+
+    async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
+        NotRouted("publish")()
+
+    async def fetch(
+        self,
+        parts: Sequence[FetchPart],
+        *,
+        max_wait_ms: int,
+        min_bytes: int,
+        max_bytes: int,
+        read_committed: bool = True,
+        headers_only: bool = False,
+    ) -> list[FetchedSlice]:
+        NotRouted("fetch")()
+
+    async def find_offset(
+        self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
+    ) -> int:
+        return await self._messages.find_offset(topic_id, partition, position, read_committed=read_committed)
+
+    async def find_id(self, topic_id: int, partition: int, id: bytes) -> int | None:
+        NotRouted("find_id")()
+
+    async def read_messages(self, topic: str, partition: int, request: BrowseRequest) -> MessagePage:
+        NotRouted("read_messages")()
+
+    async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
+        NotRouted("init_producer")()
+
+    # health
+
+    def problems(self) -> dict[str, str]:
+        return self._local.problems()
+
+    def warnings(self) -> dict[str, str]:
+        return self._local.warnings()
+
+    async def stats(self) -> BrokerStats:
+        NotRouted("stats")()

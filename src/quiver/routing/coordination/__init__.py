@@ -1,0 +1,1 @@
+"""Coordination of worker 0, for the other workers."""

@@ -1,0 +1,1 @@
+"""Messages of partitions that other workers own."""

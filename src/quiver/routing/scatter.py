@@ -1,0 +1,93 @@
+"""Calls that several owners answer: they are asked at the same time, and what they return is put together."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from quiver.links.peers import Peers
+from quiver.links.request import PeerRequest, R
+from quiver.model.errors import QuiverError, WorkerUnavailable
+
+LOOK_SECONDS = 1.0
+"""How long a look waits for other workers."""
+T = TypeVar("T")
+
+
+class Look(NamedTuple, Generic[T]):
+    """What workers returned, by worker, and those that did not respond in time."""
+
+    answers: dict[int, T]
+    missing: dict[int, QuiverError]
+
+    def values(self) -> list[T]:
+        return [self.answers[worker] for worker in sorted(self.answers)]
+
+
+class Scatter:
+    """`local` is the same call of this worker, which needs no link."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    async def all(self, request: PeerRequest[R], local: Callable[[], Awaitable[R]]) -> list[R]:
+        """Every worker does it, or the first error is raised once all have ended. By worker."""
+        calls = (self._ask(worker, request, local) for worker in self._workers)
+        return _values(await asyncio.gather(*calls, return_exceptions=True))
+
+    async def split(
+        self, requests: Mapping[int, PeerRequest[R]], local: Callable[[], Awaitable[R]]
+    ) -> dict[int, R | QuiverError]:
+        """Each worker does its own part, and one that fails fails only that: its error is in the result. `local` is
+        called if this worker is among them.
+        """
+        calls = (self._ask(worker, request, local) for worker, request in requests.items())
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        done: dict[int, R | QuiverError] = {}
+        for worker, outcome in zip(requests, outcomes, strict=True):
+            if isinstance(outcome, BaseException) and not isinstance(outcome, QuiverError):
+                raise outcome
+            done[worker] = outcome
+        return done
+
+    async def look(
+        self, request: PeerRequest[R], local: Callable[[], Awaitable[R]], *, seconds: float = LOOK_SECONDS
+    ) -> Look[R]:
+        """Nothing is changed, so whoever does not respond in time is left out. An error of another kind is raised."""
+        look: Look[R] = Look({}, {})
+        await asyncio.gather(*(self._look_at(look, n, request, local, seconds) for n in self._workers))
+        return look
+
+    @property
+    def _workers(self) -> range:
+        return range(self._peers.workers)
+
+    async def _ask(self, worker: int, request: PeerRequest[R], local: Callable[[], Awaitable[R]]) -> R:
+        if worker == self._peers.worker:
+            return await local()
+        return (await self._peers.call(worker, request)).value
+
+    async def _look_at(
+        self,
+        look: Look[R],
+        worker: int,
+        request: PeerRequest[R],
+        local: Callable[[], Awaitable[R]],
+        seconds: float,
+    ) -> None:
+        try:
+            if worker == self._peers.worker:
+                look.answers[worker] = await local()
+            else:
+                look.answers[worker] = (await asyncio.wait_for(self._peers.call(worker, request), seconds)).value
+        except TimeoutError:
+            problem = f"has not responded within {seconds:g} s"
+            look.missing[worker] = WorkerUnavailable(worker=worker, problem=problem)
+        except WorkerUnavailable as error:
+            look.missing[worker] = error
+
+
+def _values(outcomes: Sequence[T | BaseException]) -> list[T]:
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

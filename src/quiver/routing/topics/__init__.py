@@ -1,0 +1,1 @@
+"""Topics whose partitions have several owners."""

@@ -1,0 +1,39 @@
+"""A worker without ports: its broker, its links to the other workers, and the facade that gateways call."""
+
+from collections.abc import Callable
+
+from quiver.broker.broker import Broker
+from quiver.cluster.placement import Placement
+from quiver.coordination.local import LocalCoordination
+from quiver.coordination.port import Coordination
+from quiver.links.outgoing import Dial
+from quiver.links.peers import Peers
+from quiver.links.request import Handlers
+from quiver.routing.broker import RoutedBroker
+from quiver.routing.coordination.handlers import CoordinationHandlers
+from quiver.routing.coordination.remote import RemoteCoordination
+from quiver.routing.handlers import add_handlers
+from quiver.routing.started_view import StartedView
+
+NewBroker = Callable[[Coordination | None], Broker]
+"""Makes the broker of a worker, which is not started. Without a coordination, it has one of its own."""
+
+
+class Worker:
+    """Links of other workers go to `peers.accept`, also before `start`: worker 0 serves its coordination as soon as
+    that is open, and other calls wait until this worker has started.
+    """
+
+    def __init__(self, placement: Placement, dial: Dial, new_broker: NewBroker) -> None:
+        handlers = Handlers()
+        self.peers = Peers(placement.worker, placement.worker_count, dial, handlers)
+        self.local = new_broker(None if placement.is_controller else RemoteCoordination(self.peers))
+        self._view = self.peers.view = StartedView(self.local.metadata.view)
+        self.broker = RoutedBroker(self.local, self.peers)
+        if isinstance(coordination := self.local.metadata.coordination, LocalCoordination):
+            CoordinationHandlers(coordination, handlers)
+        add_handlers(handlers, self.local)
+
+    async def start(self) -> None:
+        await self.local.start()
+        self._view.start()

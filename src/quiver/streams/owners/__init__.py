@@ -1,0 +1,1 @@
+"""What the owners of stream groups and the owners of partitions ask each other."""

@@ -1,0 +1,117 @@
+"""Jobs that report, while their broker is killed and comes back: they say the same as of one that stayed."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import quiver
+from blackbox.callers.http_queue import HttpQueue
+from blackbox.processes.broker_process import BrokerProcess, free_port
+from blackbox.processes.tcp_proxy import Fault, TcpProxy, request_in
+from quiver.protocol.messages import DescribeTopic, Fetch, GetMetadata, ListOffsets
+from quiver_spark.jobs import archive, diff, latency, lineage, optimize, profile, vacuum
+from quiver_spark.jobs.progress import Summary
+from spark.topic_rows import new_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_KINDS = (GetMetadata, DescribeTopic, ListOffsets, Fetch)
+_MESSAGES = 500
+
+
+class RestartingBroker:
+    """A broker that is killed by the first request of each kind, with the request, and is started again."""
+
+    def __init__(self, broker: BrokerProcess) -> None:
+        self._broker = broker
+        self.killed_by: set[type] = set()
+        self.proxy = TcpProxy(broker.address, self._choose, kinds=_KINDS)
+
+    def _choose(self, count: int) -> Fault:
+        kind = type(request_in(self.proxy.requests[-1]))
+        if kind in self.killed_by:
+            return Fault.PASS
+        self.killed_by.add(kind)
+        self._broker.restart(kill=True)
+        return Fault.CUT_BEFORE
+
+
+class Reports:
+    """Two topics that differ, and the jobs over them."""
+
+    def __init__(self, spark: "SparkSession", broker: BrokerProcess) -> None:
+        self._spark = spark
+        self.topics = new_topic(broker), new_topic(broker)
+        with quiver.connect(broker.address) as client:
+            for number, topic in enumerate(self.topics):
+                values = [b'{"id": %d, "name": "n%d"}' % (n, n % 9) for n in range(_MESSAGES + number)]
+                headers = {"quiver-lineage": b"elsewhere/0/17"}
+                with client.producer(topic) as producer:
+                    producer.send_many(values, [b"k%d" % (n % 7) for n in range(len(values))], headers=headers)
+
+    def run(self, job: str, bootstrap: str) -> dict[str, Any]:
+        """What it says."""
+        one, other = ({"topic": topic, "bootstrap": bootstrap, "localFiles": "false"} for topic in self.topics)
+        runs: dict[str, Callable[[], Summary]] = {
+            "profile": lambda: profile.run(self._spark, one),
+            "diff": lambda: diff.run(self._spark, one, other, by="offset"),
+            "lineage": lambda: lineage.run(self._spark, one, message="elsewhere/0/17"),
+        }
+        summary = runs[job]()
+        return {"rows": summary.rows, **summary.details}
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    place = tmp_path_factory.mktemp("reports") / "data"
+    with BrokerProcess(place, "--native-port", str(free_port())) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def reports(spark: "SparkSession", broker: BrokerProcess) -> Reports:
+    return Reports(spark, broker)
+
+
+@pytest.mark.parametrize("job", ["profile", "diff", "lineage"])
+def test_a_report_whose_broker_is_killed_by_its_requests(broker: BrokerProcess, reports: Reports, job: str) -> None:
+    expected = reports.run(job, broker.address)
+    killing = RestartingBroker(broker)
+    with killing.proxy:
+        found = reports.run(job, killing.proxy.address)
+    assert {DescribeTopic, ListOffsets, Fetch} <= killing.killed_by
+    assert found == expected
+
+
+def test_jobs_over_files_whose_broker_is_killed(spark: "SparkSession", broker: BrokerProcess, tmp_path: Path) -> None:
+    """Between the plan of a job and its work: latency reads the files of a broker, the others those of a lake."""
+    queue = HttpQueue(broker, partitions=2)
+    queue.publish(*(str(number) for number in range(20)))
+    queue.settle_many("ack", queue.receive_all(20))
+    source = {"topic": queue.topic, "path": str(broker.data_dir)}
+
+    def after_a_kill() -> "SparkSession":
+        broker.restart(kill=True)
+        return spark
+
+    totals = [latency.run(start, source, tmp_path / "out").details["totals"] for start in (spark, after_a_kill)]
+    assert totals[0] == totals[1]
+    assert totals[0][0]["acks"] == 20
+
+    topic, lake = {"topic": queue.topic, "bootstrap": broker.address}, tmp_path / "lake"
+    for _ in range(2):
+        archive.run(spark, topic, lake)
+        queue.publish("more")
+    archive.run(spark, topic, lake)
+
+    def without_a_broker() -> "SparkSession":
+        broker.kill()
+        return spark
+
+    assert optimize.run(without_a_broker, lake).details["files_replaced"] > 2
+    assert vacuum.run(lake, older_than="0s").files > 2
+    broker.start()
+    assert diff.run(after_a_kill, topic, lake=lake, by="offset").details["is_same"]
