@@ -47,10 +47,6 @@ class JoinedFrames:
         self._term = 0
         """Of the coordinator: in a new one, all logs join again."""
 
-    def was_given(self, producer_id: int, epoch: int) -> bool | None:
-        """The coordinator knows."""
-        return None
-
     def write(self, header: FrameHeader, topic_id: int, partition: int, append: Append) -> "asyncio.Future[Appended]":
         key = header.producer_id, header.producer_epoch
         participant = Participant(topic_id, partition, bool(header.columns & COLUMN_DELIVER_AT))
