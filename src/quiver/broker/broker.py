@@ -48,12 +48,12 @@ from quiver.search.service import Searches
 from quiver.search.tail import Tails
 from quiver.storage.port import Storage
 from quiver.streams.admin import GroupAdmin
-from quiver.streams.lag import GroupLag
 from quiver.streams.poll.members import PollMembers
 from quiver.streams.poll.poll import Poll
 from quiver.streams.reset import OffsetReset
 from quiver.streams.service import StreamContext, Streams
 from quiver.streams.settled_retention import SettledRetention
+from quiver.streams.stats.lag import GroupLag
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.topics.admin import TopicAdmin
@@ -134,10 +134,9 @@ class Broker:
     def _new_topics(self) -> tuple[Partitions, TopicAdmin]:
         placement = self.settings.placement
         partitions = Partitions(self._storage, clock=self.clock, limits=self.limits, owns=placement.owns_partition)
-        auto_create, is_controller = self.settings.auto_create, self._is_controller
-        return partitions, TopicAdmin(
-            self._catalogue, partitions, auto_create=auto_create, is_controller=is_controller
-        )
+        auto_create = self.settings.auto_create
+        admin = TopicAdmin(self._catalogue, partitions, auto_create=auto_create, is_controller=self._is_controller)
+        return partitions, admin
 
     def _new_publish(self, transactions: ProducerTransactions) -> Publish:
         return Publish(

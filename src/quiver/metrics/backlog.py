@@ -6,7 +6,7 @@ from typing import NamedTuple
 from quiver.dead_letters.service import DeadLetters
 from quiver.delays.service import Delays
 from quiver.model.errors import QuiverError
-from quiver.streams.lag import GroupLag, PartitionLag
+from quiver.streams.stats.lag import GroupLag, PartitionLag
 from quiver.system.pace import Pace, paced
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.partitions import Partitions

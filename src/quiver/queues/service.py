@@ -261,7 +261,7 @@ class Queues:
         """The group forgets its position in a topic. Nothing happens if it has none."""
         found = self._catalogue.topic(topic)
         known = self._groups.find(group)
-        if known is None or not self.depths.uses(group, found.id):
+        if known is None or found.id not in self.depths.topics_of(group):
             return
         for queue in self._topic_queues.of_group(known.id):
             if queue.topic.id == found.id:

@@ -60,7 +60,7 @@ class RoutedBroker:
         self.searches: Any = NotRouted("searches")
         self.tails: Any = NotRouted("tails")
         calls = GroupCalls(owners, peers)
-        self.group_admin = RoutedGroupAdmin(local, calls, scatter)
+        self.group_admin = RoutedGroupAdmin(local, owners, calls, scatter)
         self.offset_reset = RoutedReset(local, calls)
         self.streams = RoutedStreams(local, calls)
         self.poll = RoutedPoll(local, owners, peers, self.queues)

@@ -7,10 +7,10 @@ from quiver.groups.events import Group
 from quiver.groups.service import Groups
 from quiver.queues.service import Queues
 from quiver.streams.assignors import AssignorName
-from quiver.streams.lag import GroupLag, PartitionLag
 from quiver.streams.member import Member, MemberState
 from quiver.streams.membership import GroupStateName, Membership, Protocol
 from quiver.streams.service import Streams
+from quiver.streams.stats.lag import GroupLag, PartitionLag
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
 

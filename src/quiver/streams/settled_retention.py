@@ -43,9 +43,11 @@ class SettledRetention:
         return min(found, default=None)
 
     def _uses(self, group: Group, topic: Topic) -> bool:
-        """A stream group of another worker may use any topic."""
+        """A stream group of another worker may use any topic, and so may a queue group where partition 0, which
+        knows, is elsewhere."""
         if group.kind == "queue":
-            return self._queues.depths.uses(group.name, topic.id)
+            knows = self._placement.owns_partition(topic.name, 0)
+            return not knows or self._queues.depths.uses(group.name, topic.id)
         if self._placement.group_worker(group.name) != self._placement.worker:
             return True
         state = self._streams.group(group.name)

@@ -7,6 +7,7 @@ from quiver.routing.groups.requests import (
     DeleteGroup,
     Describe,
     GroupDeleted,
+    LeaveTopic,
     MembershipOf,
     PartsOf,
     ReadersOf,
@@ -65,6 +66,7 @@ class GroupQueueHandlers:
         handlers.add(CheckIdle, self._check_idle)
         handlers.add(SettledOffsets, self._settled_offsets)
         handlers.add(Rewind, self._rewind)
+        handlers.add(LeaveTopic, self._leave_topic)
         handlers.add(GroupDeleted, self._deleted)
 
     async def _check_idle(self, request: CheckIdle, payload: memoryview) -> Reply[None]:
@@ -78,6 +80,10 @@ class GroupQueueHandlers:
     async def _rewind(self, request: Rewind, payload: memoryview) -> Reply[None]:
         topic = self._catalogue.topic_by_id(request.topic_id)
         await self._queues.rewind(topic, request.group, request.offsets)
+        return DONE
+
+    async def _leave_topic(self, request: LeaveTopic, payload: memoryview) -> Reply[None]:
+        await self._queues.leave(request.topic, request.group)
         return DONE
 
     async def _deleted(self, request: GroupDeleted, payload: memoryview) -> Reply[None]:

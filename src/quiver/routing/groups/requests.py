@@ -80,6 +80,12 @@ class Rewind(PeerRequest[None], frozen=True):
     offsets: dict[int, int]
 
 
+class LeaveTopic(PeerRequest[None], frozen=True):
+    capability, method = "groups", "leave_topic"
+    group: str
+    topic: str
+
+
 class GroupDeleted(PeerRequest[None], frozen=True):
     capability, method = "groups", "deleted"
     group_id: int

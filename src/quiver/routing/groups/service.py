@@ -4,16 +4,19 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from quiver.broker.broker import Broker
+from quiver.model.errors import QuiverError
 from quiver.model.position import Position
 from quiver.routing.groups.requests import (
     DeleteGroup,
     Describe,
+    LeaveTopic,
     MembershipOf,
     PartsOf,
     ReadersOf,
     ResetGroup,
     UsedTopicsOf,
 )
+from quiver.routing.owners import Owners
 from quiver.routing.scatter import Scatter
 from quiver.routing.streams.group_calls import GroupCalls
 from quiver.streams.admin import GroupDetails, GroupPart, GroupSummary, merged_details, merged_summary
@@ -24,9 +27,9 @@ from quiver.streams.reset import LikeGroup, ResetOffset, ResetTarget
 class RoutedGroupAdmin:
     """A worker that does not respond fails a look: without its part, the numbers would be wrong."""
 
-    def __init__(self, local: Broker, calls: GroupCalls, scatter: Scatter) -> None:
-        self._local, self._groups = local.group_admin, local.groups
-        self._calls, self._scatter = calls, scatter
+    def __init__(self, local: Broker, owners: Owners, calls: GroupCalls, scatter: Scatter) -> None:
+        self._local, self._groups, self._topic = local.group_admin, local.groups, local.topic
+        self._owners, self._calls, self._scatter = owners, calls, scatter
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         names = self._local.names(skip, limit)
@@ -73,6 +76,17 @@ class RoutedGroupAdmin:
             await self._local.delete(name)
         else:
             await self._calls.call(name, DeleteGroup(name))
+
+    async def leave_topic(self, name: str, topic: str) -> None:
+        """The owner of partition 0 comes last: it says that the group uses the topic."""
+        last = self._owners.of(topic, 0)
+        others = [worker for worker in self._owners.of_topic(self._topic(topic)) if worker != last]
+        for workers in (others, [last]):
+            requests = dict.fromkeys(workers, LeaveTopic(name, topic))
+            done = await self._scatter.split(requests, lambda: self._local.leave_topic(name, topic))
+            for outcome in done.values():
+                if isinstance(outcome, QuiverError):
+                    raise outcome
 
 
 class RoutedReset:

@@ -25,7 +25,7 @@ from quiver.system.pace import paced
 if TYPE_CHECKING:
     from quiver.routing.facade import Facade
     from quiver.streams.admin import GroupDetails
-    from quiver.streams.lag import PartitionLag
+    from quiver.streams.stats.lag import PartitionLag
 
 _LAGGING_SECONDS = 300
 _SHOWN_PARTITIONS = 1_000

@@ -16,10 +16,10 @@ from quiver.system.pace import paced
 if TYPE_CHECKING:
     from quiver.routing.facade import Facade
     from quiver.streams.admin import GroupDetails, MemberDetails
-    from quiver.streams.lag import PartitionLag
     from quiver.streams.member_view import MemberView
     from quiver.streams.membership import RebalanceStats
     from quiver.streams.poll.members import MemberUpdate
+    from quiver.streams.stats.lag import PartitionLag
 
 Seconds = Annotated[float, Meta(description="Seconds.")]
 Labels = Annotated[list[str], Meta(description="Such as orders-0.")]
