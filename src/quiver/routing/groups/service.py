@@ -47,7 +47,7 @@ class RoutedGroupAdmin:
             return merged_details(look.complete())
         if self._calls.is_own(name):
             return await self._local.describe(name)
-        return await self._calls.call(name, Describe(name, {}))
+        return await self._calls.ask(name, Describe(name, {}))
 
     async def _used(self, names: list[str]) -> dict[str, list[int]]:
         """The owner of a topic's partition 0 knows which queue groups use the topic."""
@@ -66,7 +66,7 @@ class RoutedGroupAdmin:
     async def membership(self, name: str) -> Membership:
         if self._calls.is_own(name):
             return await self._local.membership(name)
-        return await self._calls.call(name, MembershipOf(name))
+        return await self._calls.ask(name, MembershipOf(name))
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
         await self._local.alter(name, settings)

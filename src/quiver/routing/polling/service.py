@@ -52,7 +52,7 @@ class RoutedPollMembers:
     async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
         if self._calls.is_own(group):
             return await self._local.heartbeat(group, member_id, generation, tell=tell)
-        return await self._calls.call(group, PollingHeartbeat(group, member_id, generation, tell))
+        return await self._calls.ask(group, PollingHeartbeat(group, member_id, generation, tell))
 
     async def revoke(
         self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
@@ -70,12 +70,12 @@ class RoutedPollMembers:
     async def assignment(self, group: str, member_id: str) -> MemberView:
         if self._calls.is_own(group):
             return await self._local.assignment(group, member_id)
-        return await self._calls.call(group, AssignmentOf(group, member_id))
+        return await self._calls.ask(group, AssignmentOf(group, member_id))
 
     async def told(self, group: str, member_id: str) -> MemberView | None:
         if self._calls.is_own(group):
             return await self._local.told(group, member_id)
-        return await self._calls.call(group, ToldTo(group, member_id))
+        return await self._calls.ask(group, ToldTo(group, member_id))
 
 
 class RoutedPoll:

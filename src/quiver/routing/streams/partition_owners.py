@@ -14,6 +14,7 @@ from quiver.routing.owners import Owners
 from quiver.routing.polling.linked_takes import LinkedTakes
 from quiver.routing.polling.linked_watch import LinkedWatch
 from quiver.routing.scatter import LOOK_SECONDS
+from quiver.routing.streams.group_calls import ask_again
 from quiver.routing.streams.partition_requests import Ends, Facts, Find, Follow
 from quiver.streams.owners.own import OwnPartitions
 from quiver.streams.owners.port import (
@@ -127,7 +128,7 @@ class LinkedPartitions:
                 return await own(places)
             try:
                 async with asyncio.timeout(seconds):
-                    return dict((await self._peers.call(worker, request(places))).value)
+                    return dict(await ask_again(self._peers, worker, request(places)))
             except TimeoutError:
                 raise WorkerUnavailable(worker=worker, problem=f"has not responded within {seconds} s") from None
 

@@ -42,12 +42,12 @@ class RoutedMembers:
             return await self._local.heartbeat(
                 name, member_id, generation=generation, revoked=revoked, is_busy=is_busy
             )
-        return await self._calls.call(name, Heartbeat(name, member_id, generation, revoked, is_busy))
+        return await self._calls.ask(name, Heartbeat(name, member_id, generation, revoked, is_busy))
 
     async def next_view(self, name: str, view: MemberView, wait_ms: int) -> MemberView:
         if self._calls.is_own(name):
             return await self._local.next_view(name, view, wait_ms)
-        return await self._calls.call(name, NextView(name, view, wait_ms))
+        return await self._calls.ask(name, NextView(name, view, wait_ms))
 
     async def leave(self, name: str, member_id: str) -> None:
         if self._calls.is_own(name):
@@ -89,12 +89,12 @@ class RoutedStreams:
     async def committed(self, group: str) -> dict[str, dict[int, int]]:
         if self._calls.is_own(group):
             return await self._local.committed(group)
-        return await self._calls.call(group, CommittedOffsets(group))
+        return await self._calls.ask(group, CommittedOffsets(group))
 
     async def next_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         if self._calls.is_own(group):
             return await self._local.next_offsets(group, partitions)
-        found = await self._calls.call(group, NextOffsets(group, list(partitions)))
+        found = await self._calls.ask(group, NextOffsets(group, list(partitions)))
         return dict(found)
 
     async def commit(
