@@ -135,13 +135,21 @@ class PollMember:
             ):
                 self._member = ""
             return
-        messages = [(message["partition"], message["offset"]) for message in polled["messages"]]
-        self.again += [message for message in messages if message in self.acked]
-        receipts = [message["receipt_handle"] for message in polled["messages"]]
-        answer = asked(self._broker, "POST", "/messages/ack", {"receipts": receipts}) if receipts else None
-        for message, result in zip(messages, answer["results"] if answer else (), strict=False):
+        messages = {
+            message["receipt_handle"]: (message["partition"], message["offset"]) for message in polled["messages"]
+        }
+        self.again += [message for message in messages.values() if message in self.acked]
+        wait_until(lambda: self._ack(messages), 60, "acks")
+
+    def _ack(self, messages: dict[str, tuple[int, int]]) -> bool:
+        """Whether the outcome of all of them is known: acks that may have got lost are repeated."""
+        answer = asked(self._broker, "POST", "/messages/ack", {"receipts": list(messages)}) if messages else None
+        for receipt, result in zip(list(messages), answer["results"] if answer else (), strict=False):
             if result["success"]:
-                self.acked.add(message)
+                self.acked.add(messages[receipt])
+            if result["success"] or result["code"] == "lease_lost":
+                del messages[receipt]
+        return not messages
 
 
 class Resetter:
