@@ -6,7 +6,8 @@ import time
 
 LONG_SECONDS = 0.005
 """Processor time of a full collection of about twenty thousand objects."""
-_LOOK_EVERY_SECONDS = 0.02
+_LOOK_EVERY_SECONDS, _IDLE_SECONDS = 0.02, 0.16
+"""The longer pause is for a process in which nothing is allocated."""
 _YOUNG = 50_000
 """Objects that are made before the collector looks at them: most of what a thousand requests in flight need is freed
 before, and is never looked at."""
@@ -31,9 +32,12 @@ async def keep_collections_short() -> None:
     gc.set_threshold(_YOUNG, gc.get_threshold()[1], _NEVER)
     known = gc.get_freeze_count()
     most, added = _most_set_aside(known), 0.0
+    pause = _LOOK_EVERY_SECONDS
     while True:
-        await asyncio.sleep(_LOOK_EVERY_SECONDS)
-        if any(gc.get_count()[1:]):  # some objects have passed a short run of the collector
+        await asyncio.sleep(pause)
+        is_due = any(gc.get_count()[1:])  # some objects have passed a short run of the collector
+        pause = _LOOK_EVERY_SECONDS if is_due else min(_IDLE_SECONDS, 2 * pause)
+        if is_due:
             begun = time.thread_time()
             gc.collect()
             took = time.thread_time() - begun

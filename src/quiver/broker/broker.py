@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
 from quiver.broker.metadata import Metadata
 from quiver.broker.settings import BrokerSettings as BrokerSettings
+from quiver.broker.stats import BrokerStats
 from quiver.coordination.port import Coordination
 from quiver.dead_letters.mover import DeadLetterMover
 from quiver.dead_letters.redrive_jobs import RedriveJobs
@@ -17,6 +18,7 @@ from quiver.groups.service import Groups
 from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.messages.producer_contacts import ProducerContacts
 from quiver.messages.publish import Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
 from quiver.metrics.collector import Collector
@@ -66,15 +68,6 @@ from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
 
 
-class BrokerStats(NamedTuple):
-    uptime_seconds: float
-    topics: list[TopicDetails]
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(details.size_bytes for details in self.topics)
-
-
 class Broker:
     def __init__(
         self,
@@ -100,7 +93,8 @@ class Broker:
         self.move_targets = MoveTargets(self._partitions.get)
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
-        self._publish = self._new_publish(coordinator)
+        self.producer_contacts = ProducerContacts(coordinator, self._producer_ids)
+        self.publishing = self._new_publish(coordinator)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(self.metadata.view, clock=self.clock)
@@ -143,7 +137,7 @@ class Broker:
 
     def _new_publish(self, coordinator: Coordinator) -> Publish:
         return Publish(
-            self._catalogue, self._partitions, self.delays, coordinator, self._producer_ids, clock=self.clock
+            self._catalogue, self._partitions, self.delays, coordinator, self.producer_contacts, clock=self.clock
         )
 
     def _new_streams(self, randomness: Randomness) -> Streams:
@@ -177,7 +171,7 @@ class Broker:
             coordinator, self._catalogue, self._partitions, self.delays, self.streams, self.queues
         )
         publishing = TransactionPublishing(
-            coordinator, self._publish, self._catalogue, self._partitions, clock=self.clock
+            coordinator, self.publishing, self._catalogue, self._partitions, clock=self.clock
         )
         return Transactions(coordinator, publishing, applier, self.streams, self.queues)
 
@@ -191,7 +185,7 @@ class Broker:
         storage_numbers = StorageNumbers(self._storage, self.schedules)
         return storage_numbers, Collector(
             [
-                TopicNumbers(self._catalogue, self._partitions, self.delays, self._publish, self._fetch),
+                TopicNumbers(self._catalogue, self._partitions, self.delays, self.publishing, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
                 TraceNumbers(self._trace_collector.stats),
@@ -312,7 +306,7 @@ class Broker:
         self, name: str, partitions: Sequence[int] | None = None, *, dry_run: bool = False
     ) -> TopicCompaction:
         """Compacts now, the active segments included."""
-        self._check_running()
+        self.check_running()
         return await self._compactions.compact(name, partitions, dry_run=dry_run)
 
     async def describe(self, name: str) -> TopicDetails:
@@ -324,18 +318,18 @@ class Broker:
     def produce(
         self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
     ) -> "asyncio.Future[Appended]":
-        self._check_running()
-        return self._publish.frame(topic_id, partition, frame, partition_count=partition_count)
+        self.check_running()
+        return self.publishing.frame(topic_id, partition, frame, partition_count=partition_count)
 
     def begin_publish(self, topic: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns. TopicNotFound also where `publish` would create the topic."""
-        self._check_running()
-        return self._publish.begin(topic, message)
+        self.check_running()
+        return self.publishing.begin(topic, message)
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
-        self._check_running()
+        self.check_running()
         await self.topic_admin.ensure(topic)
-        return await self._publish.messages(topic, messages)
+        return await self.publishing.messages(topic, messages)
 
     async def fetch(
         self,
@@ -347,7 +341,7 @@ class Broker:
         read_committed: bool = True,
         headers_only: bool = False,
     ) -> list[FetchedSlice]:
-        self._check_running()
+        self.check_running()
         return await self._fetch.fetch(
             parts,
             max_wait_ms=max_wait_ms,
@@ -371,7 +365,7 @@ class Broker:
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
         """A new producer id with epoch 0, or the next epoch of a producer's own id unless its epochs are used up."""
-        self._check_running()
+        self.check_running()
         if 0 <= producer_id <= HIGHEST and -1 <= epoch < LAST_EPOCH:
             following = await self.transactions.next_epoch(producer_id, epoch)
             if following is None:
@@ -394,6 +388,6 @@ class Broker:
         topics = [await topic_details(topic, self._partitions.owned(topic.id)) for topic in self.topics()]
         return BrokerStats(uptime, topics)
 
-    def _check_running(self) -> None:
+    def check_running(self) -> None:
         if not self._running:
             raise ShuttingDown()

@@ -113,7 +113,7 @@ class _News:
             self._waiting.set_result(None)
 
 
-def _release(answer: Sequence[FetchedSlice]) -> None:
+def release(answer: Sequence[FetchedSlice]) -> None:
     for fetched in answer:
         if fetched.slice is not None:
             fetched.slice.release()
@@ -156,7 +156,7 @@ class Fetch:
         deadline = self._clock.monotonic() + max_wait_ms / 1000
         answer = await self._read(parts, wanted)
         if max_wait_ms > 0 and not wanted.is_met_by(answer):
-            _release(answer)
+            release(answer)
             news = _News()
             try:
                 self._watch(answer, news)
@@ -181,7 +181,7 @@ class Fetch:
                 answer[n] = fetched
             if is_last or wanted.is_met_by(answer):
                 return answer
-            _release(answer)
+            release(answer)
 
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
@@ -235,7 +235,7 @@ class Fetch:
                 if fetched.slice is not None:
                     budget -= fetched.slice.length
         except BaseException:
-            _release(answer)
+            release(answer)
             raise
         return answer
 

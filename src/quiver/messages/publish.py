@@ -4,10 +4,12 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
 
+from quiver.messages.producer_contacts import ProducerContacts
 from quiver.model.errors import (
     InvalidFrame,
     InvalidRequest,
@@ -15,13 +17,11 @@ from quiver.model.errors import (
     PartitionNotFound,
     QuiverError,
     StalePartitionCount,
-    UnknownProducer,
 )
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame, Partition
 from quiver.partition.producers import FIRST_RELAY_ID
-from quiver.producers.service import ProducerIds
 from quiver.records.check import KEY_NEEDED, check_frame
 from quiver.records.header import COLUMN_DELIVER_AT, CONTROL, ENCRYPTED, NO_PRODUCER, TRANSACTIONAL, FrameHeader
 from quiver.structures.murmur2 import partition_for
@@ -72,10 +72,7 @@ class DelayedMessages(Protocol):
 
 
 class ProducerTransactions(Protocol):
-    """Which producers have transactions, and what is part of those that are open."""
-
-    def was_given(self, producer_id: int, epoch: int) -> bool | None:
-        """Whether a producer may use an epoch; None if it has no transactions."""
+    """What is part of the transactions that are open."""
 
     def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
         """Makes a frame part of its producer's transaction, and returns a callback.
@@ -92,7 +89,7 @@ class Publish:
         partitions: Partitions,
         delays: DelayedMessages,
         transactions: ProducerTransactions,
-        producer_ids: ProducerIds,
+        producers: ProducerContacts,
         *,
         clock: Clock,
     ) -> None:
@@ -100,7 +97,7 @@ class Publish:
         self._partitions = partitions
         self._delays = delays
         self._transactions = transactions
-        self._producer_ids = producer_ids
+        self._producers = producers
         self._clock = clock
         self._sticky: dict[int, int] = {}
         """The number of messages without a key so far, per topic."""
@@ -128,8 +125,10 @@ class Publish:
                 raise NotSupported(feature="a control frame" if attributes & CONTROL else "an encrypted frame")
             if attributes & TRANSACTIONAL:
                 return self._transactional(topic, partition, frame, header)
-            if producer_id != NO_PRODUCER:
-                self._check_producer(producer_id, header.producer_epoch)
+            epoch = header.producer_epoch
+            if producer_id != NO_PRODUCER and not self._producers.is_known(producer_id, epoch):
+                append = partial(self._append, topic, partition, frame, header)
+                return self._producers.append_later(producer_id, epoch, append)
             if header.columns & COLUMN_DELIVER_AT:
                 return self._delays.schedule_frame(topic, partition, frame, header)
             return found.append(frame, header)
@@ -143,17 +142,10 @@ class Publish:
         else:
             partition.traffic.note_refused(error.code)
 
-    def _check_producer(self, producer_id: int, epoch: int) -> None:
-        """A frame fences all earlier epochs of its producer, so the broker must have given out its epoch."""
-        was_given = self._transactions.was_given(producer_id, epoch)
-        if was_given is None:
-            was_given = self._producer_ids.was_given(producer_id, epoch)
-        if not was_given:
-            raise UnknownProducer(
-                f"epoch {epoch} of producer {producer_id} was not given out by this broker (or is forgotten); the "
-                "producer must take a new epoch",
-                producer_id=producer_id,
-            )
+    def _append(self, topic: Topic, number: int, frame: Frame, header: FrameHeader) -> "asyncio.Future[Appended]":
+        if header.columns & COLUMN_DELIVER_AT:
+            return self._delays.schedule_frame(topic, number, frame, header)
+        return self._partitions.get(topic.id, number).append(frame, header)
 
     def _transactional(
         self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
@@ -173,11 +165,11 @@ class Publish:
 
     def begin(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns, or returns why it was refused."""
-        return self._start(self._topic(topic_name), message)
+        return self._start(self.topic(topic_name), message)
 
     async def messages(self, topic_name: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         """Publishes each message by itself; returns the position of each, or why it was refused."""
-        topic = self._topic(topic_name)
+        topic = self.topic(topic_name)
         started: list[PublishFuture | QuiverError] = []
         begun_at_once: set[int] = set()
         for message in messages:
@@ -188,9 +180,9 @@ class Publish:
             if len(begun_at_once) >= _PARTITIONS_AT_ONCE:  # each one builds a frame in its own turn of the loop
                 begun_at_once.clear()
                 await asyncio.sleep(0)
-        return [await _outcome(begun) for begun in started]
+        return [await outcome_of(begun) for begun in started]
 
-    def _topic(self, name: str) -> Topic:
+    def topic(self, name: str) -> Topic:
         try:
             return self._catalogue.topic(name)
         except QuiverError as error:
@@ -198,11 +190,19 @@ class Publish:
             raise
 
     def _start(self, topic: Topic, message: NewMessage) -> PublishFuture | QuiverError:
+        try:
+            number = self.choose(topic, message)
+        except QuiverError as error:
+            self._refused_by(None, error)
+            return error
+        return self.begin_at(topic, number, message)
+
+    def begin_at(self, topic: Topic, number: int, message: NewMessage) -> PublishFuture | QuiverError:
+        """The same for a partition that was chosen."""
         found: Partition | None = None
         try:
             if message.key is None and topic.config.is_compacted:
                 raise InvalidRequest(problem=KEY_NEEDED)
-            number = self._choose(topic, message)
             found = self._partitions.get(topic.id, number)
             if message.deliver_at_ms is None:
                 return PublishFuture(number, found.append_message(message))
@@ -217,7 +217,8 @@ class Publish:
             logger.exception("a message to %s was refused", topic.name)
             return QuiverError()
 
-    def _choose(self, topic: Topic, message: NewMessage) -> int:
+    def choose(self, topic: Topic, message: NewMessage) -> int:
+        """The partition of a message; PartitionNotFound if it names one that is not there."""
         count = topic.config.partitions
         chosen = chosen_partition(topic, message, count)
         if chosen is not None:
@@ -236,7 +237,7 @@ def chosen_partition(topic: Topic, message: NewMessage, count: int) -> int | Non
     return None if hashed is None else partition_for(hashed, count)
 
 
-async def _outcome(begun: PublishFuture | QuiverError) -> Published | QuiverError:
+async def outcome_of(begun: PublishFuture | QuiverError) -> Published | QuiverError:
     if isinstance(begun, QuiverError):
         return begun
     if not begun.future.done():

@@ -206,7 +206,8 @@ class Sampler:
         changes: dict[int, _TopicCounts] = {}
         pace = Pace()
         for topic_id, partitions in self._partitions.by_topic():
-            await pace.turn()
+            if pace.is_used_up:
+                await pace.turn()
             published = published_bytes = read = read_bytes = 0
             for partition in partitions:
                 traffic = partition.traffic

@@ -53,6 +53,10 @@ class LazyRegistry(Generic[T]):
         """Those that are open."""
         return [value for known in self._known.values() for value in known.values()]
 
+    def topic_ids(self) -> list[int]:
+        """Of the topics of which some may be open."""
+        return list(self._known)
+
     async def open(self, topic_id: int, partition: int) -> T:
         """Opens it unless it is open. ShuttingDown, TopicNotFound, PartitionNotFound, or what the opener raises."""
         value = self.get(topic_id, partition)

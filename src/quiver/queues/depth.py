@@ -1,5 +1,6 @@
 """How many messages a queue group has not settled, in a partition and in a topic, and how old they are."""
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -7,7 +8,7 @@ from quiver.delays.service import Delays
 from quiver.groups.events import Group
 from quiver.groups.service import Groups
 from quiver.messages.append_time import append_time_ms
-from quiver.model.errors import Closed, GroupNotFound
+from quiver.model.errors import Closed, GroupNotFound, TopicNotFound
 from quiver.model.queue import Pause
 from quiver.model.topic import Topic
 from quiver.partition.lazy_registry import LazyRegistry
@@ -97,10 +98,14 @@ class PartitionDepths:
 
     async def of_group(self, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
         """In every topic that the group has used."""
-        found = []
-        for topic in self._catalogue.topics():
-            if self.uses(group, topic.id):
-                found += await self.of_topic(topic, group, with_age=with_age)
+        topics, found = list[Topic](), list[PartitionDepth]()
+        definition = self._groups.group(group)
+        for topic_id in self._queues.topic_ids():
+            if self._has_used(definition, topic_id):
+                with contextlib.suppress(TopicNotFound):
+                    topics.append(self._catalogue.topic_by_id(topic_id))
+        for topic in sorted(topics, key=lambda topic: topic.name):
+            found += await self.of_topic(topic, group, with_age=with_age)
         return found
 
     async def of_topic(self, topic: Topic, group: str, *, with_age: bool = True) -> list[PartitionDepth]:
@@ -124,10 +129,14 @@ class PartitionDepths:
 
     def uses(self, group: str, topic_id: int) -> bool:
         """Whether it is a queue group that has used a topic."""
-        found, first = self._groups.groups().get(group), self._queues.get(topic_id, 0)
-        if found is None or found.kind != "queue" or first is None:
+        found = self._groups.find(group)
+        return found is not None and self._has_used(found, topic_id)
+
+    def _has_used(self, group: Group, topic_id: int) -> bool:
+        if group.kind != "queue":
             return False
-        return first.state(found.id) is not None
+        first = self._queues.get(topic_id, 0)
+        return first is not None and first.state(group.id) is not None
 
     def pause_of(self, group: str, topic_id: int) -> Pause | None:
         found = self._groups.find(group)

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quiver.broker.broker import Broker, BrokerStats
+from quiver.broker.broker import Broker
+from quiver.broker.stats import BrokerStats
 from quiver.links.peers import Peers
 from quiver.messages.browse import BrowseRequest, MessagePage
 from quiver.messages.fetch import FetchedSlice, FetchPart
@@ -14,6 +15,8 @@ from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
+from quiver.routing.messages.fetch import RoutedFetch
+from quiver.routing.messages.requests import FetchOptions
 from quiver.routing.messages.service import RoutedMessages
 from quiver.routing.not_routed import NotRouted
 from quiver.routing.owners import Owners
@@ -31,6 +34,7 @@ class RoutedBroker:
         owners, scatter = Owners(local), Scatter(peers)
         self._topics = RoutedTopics(local, owners, peers, scatter)
         self._messages = RoutedMessages(local, owners, peers)
+        self._fetch = RoutedFetch(local, owners, peers)
         self.groups = local.groups
         self.life: Any = NotRouted("life")
         self.traces: Any = NotRouted("traces")
@@ -102,10 +106,11 @@ class RoutedBroker:
         return self._messages.produce(topic_id, partition, frame, partition_count=partition_count)
 
     def begin_publish(self, topic: str, message: NewMessage) -> PublishFuture | QuiverError:
-        NotRouted("begin_publish")()
+        return self._messages.begin_publish(topic, message)
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
-        NotRouted("publish")()
+        await self._topics.ensure(topic)
+        return await self._messages.publish(topic, messages)
 
     async def fetch(
         self,
@@ -117,7 +122,8 @@ class RoutedBroker:
         read_committed: bool = True,
         headers_only: bool = False,
     ) -> list[FetchedSlice]:
-        NotRouted("fetch")()
+        options = FetchOptions(max_wait_ms, min_bytes, max_bytes, read_committed, headers_only)
+        return await self._fetch.fetch(parts, options)
 
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
@@ -125,13 +131,13 @@ class RoutedBroker:
         return await self._messages.find_offset(topic_id, partition, position, read_committed=read_committed)
 
     async def find_id(self, topic_id: int, partition: int, id: bytes) -> int | None:
-        NotRouted("find_id")()
+        return await self._messages.find_id(topic_id, partition, id)
 
     async def read_messages(self, topic: str, partition: int, request: BrowseRequest) -> MessagePage:
-        NotRouted("read_messages")()
+        return await self._messages.read(topic, partition, request)
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
-        NotRouted("init_producer")()
+        return await self._messages.init_producer(producer_id, epoch)
 
     # health
 

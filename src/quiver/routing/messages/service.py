@@ -1,19 +1,39 @@
 """Messages: each call goes to the owner of its partition."""
 
 import asyncio
+from collections.abc import Sequence
 
 from quiver.broker.broker import Broker
+from quiver.cluster.placement import CONTROLLER
 from quiver.links.peers import Peers
+from quiver.messages.browse import BrowseRequest, MessagePage, message_size
+from quiver.messages.publish import Published, PublishFuture, outcome_of
+from quiver.model.errors import QuiverError
+from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.partition.partition import Appended, Frame
 from quiver.routing.futures import value_of
-from quiver.routing.messages.requests import FindOffset, Produce
+from quiver.routing.messages.requests import (
+    ChosenMessage,
+    FindId,
+    FindOffset,
+    InitProducer,
+    Produce,
+    Read,
+    WasGiven,
+)
+from quiver.routing.messages.single_messages import SingleMessages
 from quiver.routing.owners import Owners
+
+_MESSAGES_PER_TURN = 500
 
 
 class RoutedMessages:
     def __init__(self, local: Broker, owners: Owners, peers: Peers) -> None:
         self._local, self._owners, self._peers = local, owners, peers
+        self._single = SingleMessages(peers)
+        if not owners.placement.is_controller:
+            local.producer_contacts.ask = self._was_given
 
     def produce(
         self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
@@ -24,6 +44,29 @@ class RoutedMessages:
             return self._local.produce(topic_id, partition, frame, partition_count=partition_count)
         return value_of(self._peers.begin(worker, Produce(topic_id, partition, partition_count), (frame,)))
 
+    def begin_publish(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
+        self._local.check_running()
+        publishing = self._local.publishing
+        topic = publishing.topic(topic_name)
+        number = publishing.choose(topic, message)
+        worker = self._owners.placement.partition_worker(topic.name, number)
+        if worker == self._owners.worker:
+            return publishing.begin_at(topic, number, message)
+        return PublishFuture(number, self._single.begin(worker, ChosenMessage(topic.id, number, message)))
+
+    async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
+        begun: list[PublishFuture | QuiverError] = []
+        for number, message in enumerate(messages, 1):
+            try:
+                begun.append(self.begin_publish(topic, message))
+            except QuiverError as error:
+                if not begun:  # there is no such topic
+                    raise
+                begun.append(error)
+            if not number % _MESSAGES_PER_TURN:
+                await asyncio.sleep(0)
+        return [await outcome_of(each) for each in begun]
+
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True
     ) -> int:
@@ -32,3 +75,37 @@ class RoutedMessages:
             return await self._local.find_offset(topic_id, partition, position, read_committed=read_committed)
         request = FindOffset(topic_id, partition, position, read_committed)
         return (await self._peers.call(worker, request)).value
+
+    async def find_id(self, topic_id: int, partition: int, id: bytes) -> int | None:
+        worker = self._owners.of_partition(topic_id, partition)
+        if worker == self._owners.worker:
+            return await self._local.find_id(topic_id, partition, id)
+        return (await self._peers.call(worker, FindId(topic_id, partition, id))).value
+
+    async def read(self, topic: str, partition: int, request: BrowseRequest) -> MessagePage:
+        worker = self._owners.placement.partition_worker(self._local.topic(topic).name, partition)
+        if worker == self._owners.worker:
+            return await self._local.read_messages(topic, partition, request)
+        asked = Read(
+            topic,
+            partition,
+            request.offset,
+            request.limit,
+            request.from_time_ms,
+            request.to_time_ms,
+            request.read_committed,
+            request.include_expired,
+            request.max_bytes,
+        )
+        page = (await self._peers.call(worker, asked)).value
+        if request.hold is not None:
+            request.hold(sum(map(message_size, page.messages)))
+        return page
+
+    async def init_producer(self, producer_id: int, epoch: int) -> tuple[int, int]:
+        if self._owners.placement.is_controller:
+            return await self._local.init_producer(producer_id, epoch)
+        return (await self._peers.call(CONTROLLER, InitProducer(producer_id, epoch))).value
+
+    async def _was_given(self, producer_id: int, epoch: int) -> bool:
+        return (await self._peers.call(CONTROLLER, WasGiven(producer_id, epoch))).value

@@ -13,7 +13,7 @@ class MemorySlice:
     is_in_file = False
     file: tuple[int, int] | None = None
 
-    def __init__(self, frames: Sequence[bytes], end_offset: int) -> None:
+    def __init__(self, frames: Sequence[bytes | memoryview], end_offset: int) -> None:
         self._frames = frames
         self.end_offset = end_offset
         self.length = sum(map(len, frames))
