@@ -139,7 +139,7 @@ class SegmentAppender:
         runs: list[Run] = [(segment, frames)]
         fd = self._hold(segment)
         try:
-            segment.write_pinned(fd, frames, is_synced_next=is_synced_next)
+            segment.write(frames, is_synced_next=is_synced_next, pinned=fd)
         except OSError as error:
             self._undo(runs, error)
         finally:
