@@ -88,12 +88,12 @@ class RoutedBroker:
         await self._topics.delete(name)
 
     async def purge_topic(self, name: str) -> None:
-        NotRouted("purge_topic")()
+        await self._topics.purge(name)
 
     async def compact_topic(
         self, name: str, partitions: Sequence[int] | None = None, *, dry_run: bool = False
     ) -> TopicCompaction:
-        NotRouted("compact_topic")()
+        return await self._topics.compact(name, partitions, dry_run=dry_run)
 
     async def describe(self, name: str) -> TopicDetails:
         return await self._topics.describe(name)
@@ -148,4 +148,4 @@ class RoutedBroker:
         return self._local.warnings()
 
     async def stats(self) -> BrokerStats:
-        NotRouted("stats")()
+        return await self._topics.stats()
