@@ -57,6 +57,16 @@ class PostgresCluster:
         subprocess.run(self._command(*command), check=True, stdout=subprocess.DEVNULL, cwd="/", **self._as_user())
         return self
 
+    def create_standby(self, directory: Path) -> "PostgresCluster":
+        """A copy of this cluster, which is running, that follows it once it is started."""
+        standby = PostgresCluster(directory, settings=self._settings)
+        directory.mkdir(parents=True, exist_ok=True)
+        standby.give(directory)
+        source = ["-h", "127.0.0.1", "-p", str(self.port), "-U", USER]
+        command = ["pg_basebackup", *source, "-D", str(standby._data), "-R", "-X", "stream", "-c", "fast", "-N"]
+        subprocess.run(self._command(*command), check=True, cwd="/", **self._as_user())
+        return standby
+
     def start(self) -> "PostgresCluster":
         options = [f"port={self.port}", "listen_addresses=127.0.0.1", f"unix_socket_directories={self.directory}"]
         flags = [word for option in (*options, *self._settings) for word in ("-c", option)]
@@ -119,7 +129,7 @@ def open_directory() -> Iterator[Path]:
 @contextmanager
 def running_cluster(*, durable: bool = False) -> Iterator[PostgresCluster]:
     with open_directory() as directory:
-        cluster = PostgresCluster(directory, durable=durable).create()
+        cluster = PostgresCluster(directory / "primary", durable=durable).create()
         try:
             yield cluster.start()
         finally:

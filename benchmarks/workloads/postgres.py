@@ -61,7 +61,10 @@ def _small_frames(run: Run, address: str) -> None:
 
 
 def _append_small(address: str, rounds: int, watch: Watch) -> None:
-    asyncio.run(_append_rounds(address, rounds, watch))
+    import uvloop  # as the broker
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_append_rounds(address, rounds, watch))
 
 
 async def _append_rounds(address: str, rounds: int, watch: Watch) -> None:
@@ -80,9 +83,13 @@ async def _append_rounds(address: str, rounds: int, watch: Watch) -> None:
     logs = [await storage.open_log(f"small/{number}", LogOptions()) for number in range(SMALL_LOGS)]
 
     async def append(log: PostgresLog, count: int) -> None:
+        loop = asyncio.get_running_loop()
         for _ in range(count):
             place = {"base_offset": log.end_offset, "leader_epoch": 1, "append_time_ms": log.last_append_time_ms}
-            await log.append([stamp(frame, header, **place)])
+            ended: asyncio.Future[Exception | None] = loop.create_future()
+            assert log.begin_append([stamp(frame, header, **place)], ended.set_result), "nobody else appends to it"
+            if (error := await ended) is not None:
+                raise error
 
     await asyncio.gather(*(append(log, 1) for log in logs))
     watch.start()

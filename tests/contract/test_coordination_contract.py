@@ -1,4 +1,4 @@
-"""What every engine of coordination must do: `local` and `memory`."""
+"""What every engine of coordination must do: `local`, `postgres` and `memory`."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -8,33 +8,40 @@ import pytest
 
 from quiver.coordination.local import LocalCoordination
 from quiver.coordination.port import ABSENT, ChangeBatch, Coordination, Delete, Expected, Operation, Put
+from quiver.coordination.postgres import PostgresCoordination
 from quiver.model.errors import InvalidRequest
 from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
+from quiver.storage.postgres.database.address import parse_address
+from quiver.storage.postgres.storage import PostgresStorage
 from quiver.system.clock import SystemClock
 from quiver.testing.memory_coordination import MemoryCoordination
 
-KINDS = ["memory", "local"]
+KINDS = ["memory", "local", "postgres"]
 LONG_MS = 3_600_000
 
 
 class EngineUnderTest:
-    def __init__(self, kind: str, root: Path) -> None:
-        self.keeps_state = kind != "memory"
-        self._root = root
-        self._storage: LocalStorage | None = None
-        self._opened: LocalCoordination | MemoryCoordination | None = None
+    def __init__(self, root: Path, database: str | None, *, keeps_state: bool) -> None:
+        self.keeps_state = keeps_state
+        self._root, self._database = root, database
+        self._storage: LocalStorage | PostgresStorage | None = None
+        self._opened: LocalCoordination | MemoryCoordination | PostgresCoordination | None = None
 
     async def open(self) -> Coordination:
         if not self.keeps_state:
             self._opened = MemoryCoordination()
-            return self._opened
-        self._storage = LocalStorage(self._root / "data", LocalSettings(min_free_bytes=0))
-        await self._storage.open()
-        local = LocalCoordination(clock=SystemClock())
-        await local.open(self._storage, await self._storage.next_start_epoch())
-        self._opened = local
-        return local
+        elif self._database is not None:
+            self._storage = PostgresStorage(parse_address(self._database))
+            await self._storage.open()
+            self._opened = PostgresCoordination(self._storage.resources.database, kept_revisions=5)
+            await self._opened.open()
+        else:
+            self._storage = LocalStorage(self._root / "data", LocalSettings(min_free_bytes=0))
+            await self._storage.open()
+            self._opened = LocalCoordination(clock=SystemClock())
+            await self._opened.open(self._storage, await self._storage.next_start_epoch())
+        return self._opened
 
     async def close(self) -> None:
         if self._opened is not None:
@@ -50,7 +57,8 @@ class EngineUnderTest:
 
 @pytest.fixture(params=KINDS)
 def under_test(request: pytest.FixtureRequest, tmp_path: Path) -> EngineUnderTest:
-    return EngineUnderTest(request.param, tmp_path)
+    database = request.getfixturevalue("database") if request.param == "postgres" else None
+    return EngineUnderTest(tmp_path, database, keeps_state=request.param != "memory")
 
 
 @pytest.fixture
@@ -256,8 +264,8 @@ async def test_keys_vanish_with_their_lease(engine: Coordination) -> None:
 
 
 async def test_a_lease_that_nobody_keeps_alive_ends(engine: Coordination) -> None:
-    lease, kept = await engine.grant_lease(50), await engine.grant_lease(LONG_MS)
-    await engine.commit([], [Put("n/1", b"", lease), Put("n/2", b"", kept)])
+    lease, kept = await engine.grant_lease(1_000), await engine.grant_lease(LONG_MS)
+    assert (await engine.commit([], [Put("n/1", b"", lease), Put("n/2", b"", kept)])).succeeded
     async with asyncio.timeout(30):
         async for batch in engine.watch("n/"):
             if [change.key for change in batch.changes] in (["n/1"], ["n/2"]):

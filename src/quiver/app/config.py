@@ -43,6 +43,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: Path = Path("data")
     storage: str | None = None
+    read_from: str | None = None
     host: str = "127.0.0.1"
     advertise: str | None = None
     allowed_host: tuple[str, ...] = ()
@@ -107,6 +108,8 @@ class Setting(msgspec.Struct, frozen=True):
 SETTINGS: tuple[Setting, ...] = (
     Setting("data_dir", lambda value: Path(text(value)).expanduser(), "Where the broker keeps its data."),
     Setting("storage", storage_address, "A database instead of the data directory: postgresql://user@host/db?schema=x.",
+            mask=masked_address),
+    Setting("read_from", storage_address, "A standby of that database, for reads of old messages.",
             mask=masked_address),
     Setting("host", text, "The address to listen on; 0.0.0.0 or :: for every interface."),
     Setting("advertise", optional_text, "The host name clients use, when it differs from --host (containers)."),

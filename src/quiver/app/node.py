@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from quiver.app.config import Config
 from quiver.app.workers.inbox_reader import InboxReader
@@ -21,14 +22,31 @@ from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
 from quiver.storage.postgres.database.address import parse_address
 
+if TYPE_CHECKING:
+    from quiver.coordination.postgres import PostgresCoordination
+
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class RunningBroker:
-    """A started broker and the storage under it."""
+class Data:
+    """Where a broker keeps everything."""
 
     storage: Storage
+    coordination: "PostgresCoordination | None" = None
+    """Without it, coordination is in a journal of the broker."""
+
+    async def close(self) -> None:
+        if self.coordination is not None:
+            await self.coordination.close()
+        await self.storage.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBroker:
+    """A started broker and what is under it."""
+
+    data: Data
     broker: Broker
     facade: Facade
     """What gateways call: the broker itself unless it is one worker of several."""
@@ -38,7 +56,7 @@ class RunningBroker:
         try:
             await self.broker.stop()
         finally:
-            await self.storage.close()
+            await self.data.close()
 
 
 async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
@@ -47,14 +65,15 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
     Raises DataDirectoryInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
-    storage = await _open_storage(config, in_memory=in_memory)
-    broker = Broker(storage, limits=config.limits, settings=_settings(config, ALONE))
+    data = await _open_data(config, in_memory=in_memory)
+    settings = _settings(config, ALONE)
+    broker = Broker(data.storage, limits=config.limits, settings=settings, coordination=data.coordination)
     try:
         await broker.start()
     except BaseException:
-        await _abandon(broker, storage)
+        await _abandon(broker, data)
         raise
-    return RunningBroker(storage, broker, broker)
+    return RunningBroker(data, broker, broker)
 
 
 async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> tuple[RunningBroker, Peers]:
@@ -72,9 +91,9 @@ async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> 
     except BaseException:
         inbox.stop()
         await worker.peers.close(0)
-        await _abandon(worker.local, storage)
+        await _abandon(worker.local, Data(storage))
         raise
-    return RunningBroker(storage, worker.local, worker.broker), worker.peers
+    return RunningBroker(Data(storage), worker.local, worker.broker), worker.peers
 
 
 def _settings(config: Config, placement: Placement) -> BrokerSettings:
@@ -87,25 +106,33 @@ def _settings(config: Config, placement: Placement) -> BrokerSettings:
     )
 
 
-async def _open_storage(config: Config, *, in_memory: bool) -> Storage:
+async def _open_data(config: Config, *, in_memory: bool) -> Data:
     if in_memory:
-        return MemoryStorage()
-    return await _open_directory(config, None) if config.storage is None else await _open_database(config.storage)
+        return Data(MemoryStorage())
+    if config.storage is not None:
+        return await _open_database(config.storage, config.read_from)
+    if config.read_from is not None:
+        raise InvalidSetting(setting="read_from", problem="needs --storage: it names a standby of that database")
+    return Data(await _open_directory(config, None))
 
 
-async def _open_database(address: str) -> Storage:
+async def _open_database(address: str, read_from: str | None) -> Data:
     try:
-        from quiver.storage.postgres.storage import PostgresStorage
+        from quiver.coordination.postgres import PostgresCoordination
+        from quiver.storage.postgres.storage import PostgresSettings, PostgresStorage
     except ModuleNotFoundError as error:
         problem = f"{error.name} is not installed; install quivermq[postgres]"
         raise InvalidSetting(setting="storage", problem=problem) from error
-    storage = PostgresStorage(parse_address(address))
+    standby = None if read_from is None else parse_address(read_from)
+    storage = PostgresStorage(parse_address(address), PostgresSettings(read_from=standby))
     try:
         await storage.open()
     except BaseException:
         await storage.close()
         raise
-    return storage
+    coordination = PostgresCoordination(storage.resources.database)
+    await coordination.open()
+    return Data(storage, coordination)
 
 
 async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStorage:
@@ -128,9 +155,9 @@ async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStora
     return storage
 
 
-async def _abandon(broker: Broker, storage: Storage) -> None:
+async def _abandon(broker: Broker, data: Data) -> None:
     """Closes a broker whose start failed; the first error is the one worth reporting."""
-    for end in (broker.stop, storage.close):
+    for end in (broker.stop, data.close):
         try:
             await end()
         except Exception:

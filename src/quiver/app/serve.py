@@ -173,7 +173,7 @@ class Server:
             clean &= await _within(total * 0.7, "finishing accepted work", self._running.broker.stop())
         clean &= await self._stop_gateways(total)
         if self._running is not None:
-            clean &= await _within(total * 0.2, "closing the data", self._running.storage.close())
+            clean &= await _within(total * 0.2, "closing the data", self._running.data.close())
             if self._seat is None:
                 self._files.remove(self._state_path)
         return clean

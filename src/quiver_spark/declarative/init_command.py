@@ -20,7 +20,8 @@ def init(
     written = write_project(Path(name), source=source, target=target, bootstrap=bootstrap)
     for path in written:
         typer.echo(str(path))
-    typer.echo(f"quiver pipeline run {name}")
+    typer.echo(f"Messages that do not meet what {name}/orders.py expects become dead letters of {source}: edit it.")
+    typer.echo(f"Then: quiver pipeline run {name}")
 
 
 app = command_app(init)

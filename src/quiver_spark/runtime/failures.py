@@ -10,7 +10,17 @@ from quiver.model.errors import QuiverError
 _OURS = re.compile(r"quiver\.model\.errors\.(\w+): (.+)")
 _NO_PYTHON = re.compile(r'Cannot run program "([^"]+)": (?:error=\d+, )?(.+)')
 _NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([^']+)'", re.MULTILINE)
+_CONTEXT_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 _OTHER = re.compile(r"^(?:[\w.]+(?:Error|Exception)): .+$", re.MULTILINE)
+
+
+def log_no_contexts() -> None:
+    """Spark's errors are raised and nothing else: PySpark would also log each of them, as JSON with all calls in the
+    JVM. Its loggers must be of its own class: a plain one fails when it is used."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _CONTEXT_LOGGERS:
+        PySparkLogger.getLogger(name).disabled = True
 
 
 @contextmanager
@@ -18,17 +28,12 @@ def spark_failures(what: str) -> Iterator[None]:
     """Raises a failure of Spark as an error with one sentence; `what` names the operation."""
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
-    from pyspark.logger import PySparkLogger
 
-    # Spark would log the error too. Its logger must be of Spark's own class: a plain one fails when Spark uses it.
-    query_log = PySparkLogger.getLogger("SQLQueryContextLogger")
-    before, query_log.disabled = query_log.disabled, True
+    log_no_contexts()
     try:
         yield
     except (PySparkException, Py4JError) as error:
         raise error_in(str(error), what) from error
-    finally:
-        query_log.disabled = before
 
 
 def error_in(text: str, what: str) -> QuiverError:

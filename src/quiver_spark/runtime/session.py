@@ -16,7 +16,7 @@ from quiver_spark.broker_client import address_of
 from quiver_spark.runtime.class_archive import SETTING as ARCHIVE_SETTING
 from quiver_spark.runtime.class_archive import archive_options
 from quiver_spark.runtime.cluster import address_towards, is_local, join
-from quiver_spark.runtime.failures import spark_failures
+from quiver_spark.runtime.failures import log_no_contexts, spark_failures
 from quiver_spark.runtime.query_plans import plan_each_query
 from quiver_spark.runtime.spark_home import installed_pyspark
 from quiver_spark.tables.topic_catalog import DEFAULT_CATALOG, has_catalog, register_tables
@@ -106,6 +106,7 @@ def _adopted(spark: "SparkSession", given: Mapping[str, str]) -> "SparkSession":
 def _prepare_queries(spark: "SparkSession") -> None:
     """Each query is planned when it begins, and the topics of the usual broker are the tables of a catalog, unless
     there is a catalog with its name."""
+    log_no_contexts()
     plan_each_query(spark)
     try:
         if not has_catalog(spark, DEFAULT_CATALOG):

@@ -29,8 +29,8 @@ def check_written(
             raise InvalidRequest(problem=f"there are two columns {name!r}; {advice}")
         if name in TAKEN:
             if kind not in TAKEN[name]:
-                wanted = " or ".join(TAKEN[name])
-                raise InvalidRequest(problem=f"column {name!r} is {kind}; the quiver sink takes {wanted}: cast it")
+                wanted = f"column {name!r} is {kind}; the quiver sink takes {' or '.join(TAKEN[name])}"
+                raise InvalidRequest(problem=f"{wanted}: {_converted(name, kind)}")
         elif name not in _OF_BROKER:
             raise InvalidRequest(problem=f"the quiver sink has no column {name!r}; {advice}")
     if "value" not in names:
@@ -43,3 +43,12 @@ def check_written(
         )
     left_out = {"partition": not use_partition_column, "topic": not use_topic_column}
     return tuple(name for name in names if name in TAKEN and not left_out.get(name, False))
+
+
+def _converted(name: str, kind: str) -> str:
+    """How a column becomes what the sink takes."""
+    if name == "headers" and kind.startswith("array<struct<"):
+        return "select map_from_entries(headers) AS headers"
+    if name == "value" and kind.startswith(("struct<", "array<", "map<")):
+        return "select to_json(value) AS value"
+    return "cast it"

@@ -43,6 +43,8 @@ READ_OPTIONS = (
 )
 _NAMING = ("topic", "topics", "topicPattern")
 _OF_STREAMS = ("maxRowsPerTrigger", "minRowsPerTrigger", "maxTriggerDelay", "followGroup", "groupIdPrefix")
+_OF_KAFKAS_BATCHES = ("kafka.group.id", "groupIdPrefix")
+"""Names of options for streams that Kafka's source also takes for batches: they do nothing there."""
 _ISOLATIONS = ("read_committed", "read_uncommitted")
 _TIME_STRATEGIES = ("latest", "error")
 _MOST_ROWS = 2**62
@@ -157,8 +159,8 @@ def _check_use(given: OptionMap, *, streaming: bool) -> None:
             " availableNow"
         )
     for name in () if streaming else _OF_STREAMS:
-        if given.text(name) is not None:
-            shown = given.given_as(name)
+        shown = given.given_as(name)
+        if given.text(name) is not None and shown not in _OF_KAFKAS_BATCHES:
             raise InvalidRequest(problem=f"option {shown!r} is for streams; a batch reads from start to end")
     least, most = given.whole("minRowsPerTrigger", 1, _MOST_ROWS), given.whole("maxRowsPerTrigger", 1, _MOST_ROWS)
     if least is not None and most is not None and least > most:

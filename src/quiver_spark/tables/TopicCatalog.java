@@ -47,7 +47,7 @@ public final class TopicCatalog implements TableCatalog {
      * Makes it a catalog of a session, in the place of one with the same name.
      *
      * Names of options are in lower case. `topics` gives the names of all topics, one per line, with a tab and the columns
-     * of a topic whose values have a schema. Without a schema here the source is asked for that of each topic.
+     * of a topic whose values have a schema; or, after a tab, why it cannot. Without a schema here the source is asked for that of each topic.
      */
     public void install(CatalogManager manager, String name, Map options, StructType messageSchema, Supplier topics)
             throws Exception {
@@ -115,6 +115,9 @@ public final class TopicCatalog implements TableCatalog {
 
     private String[] lines() {
         String listed = (String) topics.get();
+        if (listed.startsWith("\t")) {
+            throw new IllegalArgumentException(listed.substring(1));
+        }
         return listed.isEmpty() ? new String[0] : listed.split("\n");
     }
 

@@ -7,7 +7,7 @@ catalog is a class of Spark's own language (TopicCatalog.java), compiled when it
 import logging
 from typing import TYPE_CHECKING, Any
 
-from quiver.model.errors import NotSupported, QuiverError
+from quiver.model.errors import ConnectionLost, NotSupported, QuiverError
 from quiver.model.names import is_internal
 from quiver_spark.broker_client import broker_client
 from quiver_spark.runtime.java_source import compiled
@@ -18,26 +18,35 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 DEFAULT_CATALOG = "quiver"
 _SETTINGS = "spark.sql.catalog."
-_TIMEOUT_SECONDS = 10.0
+_TIMEOUT = "10s"
 _PACKAGE = "quiver_spark.tables"
 
 
 class TopicTables:
     """Called by Spark for the topics of a broker: a line for each, with a tab and the columns of a topic for whose
-    values a schema is stored."""
+    values a schema is stored. A line that begins with a tab is what prevents that: it becomes Spark's error."""
 
     class Java:
         implements = ["java.util.function.Supplier"]  # noqa: RUF012 - py4j reads the attribute
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, timeout_seconds: float) -> None:
         self._bootstrap = bootstrap
+        self._timeout_seconds = timeout_seconds
 
     def get(self) -> str:
+        try:
+            return self._lines()
+        except ConnectionLost as error:
+            return f"\t{error.message}; is the broker running there? register(spark, 'host:port') chooses another one"
+        except QuiverError as error:
+            return f"\t{error.message}"
+
+    def _lines(self) -> str:
         from quiver_spark.json_values.stored_schemas import stored_columns
         from quiver_spark.source.columns import spark_schema
 
-        names = broker_client(self._bootstrap, _TIMEOUT_SECONDS).topics.list()
-        typed = stored_columns(self._bootstrap, _TIMEOUT_SECONDS)
+        names = broker_client(self._bootstrap, self._timeout_seconds).topics.list()
+        typed = stored_columns(self._bootstrap, self._timeout_seconds)
         lines = {name: [name, spark_schema(typed=typed[name])] if name in typed else [name] for name in names}
         return "\n".join("\t".join(line) for name, line in lines.items() if not is_internal(name))
 
@@ -95,4 +104,5 @@ def _install(spark: "SparkSession", catalog: str, options: dict[str, str]) -> No
     sessions: Any = spark._jsparkSession
     manager = sessions.sessionState().catalogManager()
     every = {**options, "bootstrap": given.address()}
-    compiled(spark, _PACKAGE, ["TopicCatalog"]).install(manager, catalog, every, schema, TopicTables(given.address()))
+    tables = TopicTables(given.address(), given.milliseconds("timeout", _TIMEOUT) / 1000)
+    compiled(spark, _PACKAGE, ["TopicCatalog"]).install(manager, catalog, every, schema, tables)

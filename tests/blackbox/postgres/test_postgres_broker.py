@@ -42,7 +42,7 @@ def test_publish_queues_transactions_delays_and_a_restart(start_broker: StartBro
         for durability in ("fsync", "interval"):
             found = sorted(int(message.value) for message in q.read(durability, end="latest"))
             assert found == list(range(5000))
-        assert [message.value for message in q.read("accounts", end="latest")] == [b"kept", b"later"]
+        assert {message.value for message in q.read("accounts", end="latest")} == {b"kept", b"later"}
         with q.work("fsync", group="workers") as work:
             for job in work:
                 with job:
@@ -85,13 +85,13 @@ def test_tables_are_created_updated_and_never_taken_from_a_newer_version(
     assert run_cli("", "storage", "migrate", "--storage", database).returncode == 1
     assert postgres.sql(f"select count(*) from pg_tables where schemaname = '{schema}'") == "1", "nothing half done"
     postgres.sql(f"drop table {schema}.log")
-    assert storage("migrate") == (0, [{"version": 1, "name": "tables"}])
+    assert storage("migrate") == (0, [{"version": 1, "name": "tables"}, {"version": 2, "name": "coordination"}])
     assert storage("migrate") == (0, [])
     assert storage("status")[0] == 0
     postgres.sql(f"insert into {schema}.migration (version, name) values (99, 'later')")
     with pytest.raises(BrokerExited) as refused:
         start_broker("--storage", database)
-    assert "have version 99, and this Quiver knows versions up to 1" in refused.value.log
+    assert "have version 99, and this Quiver knows versions up to 2" in refused.value.log
     done = run_cli("", "storage", "migrate", "--storage", database)
     assert done.returncode == 1
     assert b"upgrade the older side" in done.stderr

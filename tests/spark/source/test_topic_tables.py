@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 import quiver
 import quiver_spark
-from blackbox.processes.broker_process import BrokerProcess
+from blackbox.processes.broker_process import BrokerProcess, free_port
 from quiver.model.errors import QuiverError
 from spark.topic_rows import new_topic
 
@@ -135,3 +135,17 @@ def test_a_catalog_is_as_wide_as_its_broker(spark: SparkSession, spark_broker: B
         client.topics.create(topic)
         client.publish(topic, b"second")
         assert [row.value for row in frame.select("*").collect()] == ["second"]
+
+
+def test_errors_are_said_once(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    """Not by a second, longer text in the log."""
+    quiver_spark.register_tables(spark, "away", bootstrap=f"127.0.0.1:{free_port()}", timeout="200ms")
+    for wrong, says in (
+        ("SELECT * FROM away.orders", "^no connection to 127.0.0.1.*; is the broker running there?"),
+        ("SELECT missing FROM range(3)", "with name `missing` cannot be resolved"),
+    ):
+        with pytest.raises(PySparkException, match=says):
+            spark.sql(wrong)
+    with pytest.raises(PySparkException, match="cannot be resolved"):
+        spark.range(3).select("missing")
+    assert '"level": "ERROR"' not in capfd.readouterr().err

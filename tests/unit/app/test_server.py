@@ -106,7 +106,7 @@ async def test_a_stop_that_hangs_is_given_up_and_said(
     assert "closing the data" in caplog.text
     assert not (tmp_path / "broker.json").exists()
     assert server._running is not None
-    await server._running.storage.close()
+    await server._running.data.close()
 
 
 @pytest.mark.parametrize(

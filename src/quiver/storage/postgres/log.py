@@ -40,7 +40,7 @@ class PostgresLog:
         self._turn = LogTurn()
         self._tail = CachedTail()
         self._memory: MemoryTail | None = None
-        self._reader = PostgresReader(resources.database, state, self._tail)
+        self._reader = PostgresReader(resources.database, state, self._tail, resources.standby)
         self._removed = RemovedFront()
         self._ends = LogEnds(state, resources, self._reader, self._removed)
         self._compaction = PostgresCompaction(state, resources, self._turn, self._tail)

@@ -5,6 +5,7 @@ from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.standby import Rows, StandbyReads
 
 _MOST_ROWS = 4096
 _LEAST_FRAME_BYTES = 256
@@ -13,10 +14,13 @@ _LEAST_FRAME_BYTES = 256
 class PostgresReader:
     """Offsets were checked by the log. Each method is one statement, and so sees the log at one moment."""
 
-    def __init__(self, database: Database, state: PostgresLogState, tail: CachedTail) -> None:
+    def __init__(
+        self, database: Database, state: PostgresLogState, tail: CachedTail, standby: StandbyReads | None = None
+    ) -> None:
         self._database = database
         self._state = state
         self._tail = tail
+        self._standby = standby
 
     async def read(self, offset: int, *, max_bytes: int, end_offset: int) -> MemorySlice | None:
         cached = self._tail.read(offset, max_bytes=max_bytes, end_offset=end_offset)
@@ -25,7 +29,12 @@ class PostgresReader:
         if offset >= self._state.frames_end:
             return None
         most = max(1, min(_MOST_ROWS, max_bytes // _LEAST_FRAME_BYTES))
-        rows = await self._database.fetch("read", self._state.id, offset, end_offset, max_bytes, most)
+        wanted = (self._state.id, offset, end_offset, max_bytes, most)
+        rows: Rows = []
+        if self._standby is not None and offset < self._state.segments[-1].base_offset:
+            rows = await self._standby.read(*wanted)
+        if not rows:
+            rows = await self._database.fetch("read", *wanted)
         if not rows:
             return None
         return MemorySlice([row[0] for row in rows], rows[-1][1])

@@ -8,6 +8,7 @@ from quiver.storage.postgres.appending.recovery import AppendRecovery
 from quiver.storage.postgres.appending.tail_cache import TailCache
 from quiver.storage.postgres.cleaner import Cleaner
 from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.standby import StandbyReads
 from quiver.system.randomness import Randomness
 from quiver.system.threads import Threads
 
@@ -22,3 +23,5 @@ class PostgresResources(NamedTuple):
     threads: Threads
     """For compaction."""
     randomness: Randomness
+    standby: StandbyReads | None = None
+    """For old frames, if there is one."""

@@ -25,6 +25,7 @@ from quiver.storage.postgres.database.errors import Failure, described, is_passi
 from quiver.storage.postgres.database.migrations import check_version, migrate, schema_status
 from quiver.storage.postgres.log import PostgresLog
 from quiver.storage.postgres.resources import PostgresResources
+from quiver.storage.postgres.standby import StandbyReads
 from quiver.system.pace import bounded_gather
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.system.threads import ThreadPool
@@ -40,6 +41,8 @@ class PostgresSettings(NamedTuple):
     """How long a start waits for a database that cannot be reached."""
     hold_seconds: float = 5.0
     """How long it waits for another broker to let go: the database may not have noticed its end yet."""
+    read_from: PostgresAddress | None = None
+    """A standby, for old frames."""
 
 
 class PostgresStorage:
@@ -57,6 +60,7 @@ class PostgresStorage:
         recovery = AppendRecovery(database, int.from_bytes(randomness.token(8), "little") >> 1)
         self._settings = settings
         self._database = database
+        standby_address = settings.read_from and settings.read_from._replace(schema=address.schema)
         self.resources = PostgresResources(
             database=database,
             recovery=recovery,
@@ -66,6 +70,7 @@ class PostgresStorage:
             cleaner=Cleaner(database),
             threads=ThreadPool(1, "compact"),
             randomness=randomness,
+            standby=None if standby_address is None else StandbyReads(standby_address, settings.pool),
         )
         self.resources.flusher.restore = self._restore
         database.on_back = self._on_back
@@ -87,7 +92,11 @@ class PostgresStorage:
 
     @property
     def warnings(self) -> dict[str, str]:
-        return {log.log_id: "; ".join(log.snapshot_problems) for log in self._logs.values() if log.snapshot_problems}
+        found = {log.log_id: "; ".join(log.snapshot_problems) for log in self._logs.values() if log.snapshot_problems}
+        standby = self.resources.standby
+        if standby is not None and standby.problem is not None:
+            found["read_from"] = f"the standby cannot be used: {standby.problem}"
+        return found
 
     async def open(self) -> None:
         """Takes the schema, and creates or updates its tables where they are empty.
@@ -106,6 +115,8 @@ class PostgresStorage:
                 logger.warning("waiting for the database: %s", described(error))
                 await asyncio.sleep(0.5)
         await self._hold(self._holder, asyncio.get_running_loop().time() + self._settings.hold_seconds)
+        if self.resources.standby is not None:
+            self.resources.standby.system_identifier = (await self._database.fetch_row("system_identifier"))[0]
         self._is_open = True
 
     async def _connect_holder(self) -> asyncpg.Connection:
@@ -205,6 +216,8 @@ class PostgresStorage:
         await self.resources.flusher.close()
         await self.resources.appends.close()
         await self._database.close()
+        if self.resources.standby is not None:
+            await self.resources.standby.close()
         self.resources.threads.close()
         if self._holder is not None:
             self._holder.terminate()

@@ -53,7 +53,7 @@ def run(
     files = found_files(places, format)
     done = DoneTopic(target, bootstrap)
     left = remaining(files, {path: str(record["version"]) for path, record in done.read().items()}, changed)
-    details: dict[str, Any] = {"to": target, "files_found": len(files), "files_done": len(files) - len(left)}
+    details: dict[str, Any] = {"to": target, "files_found": len(files), "files_done_before": len(files) - len(left)}
     size = sum(file.size_bytes for file in left)
     if dry_run:
         details |= {"dry_run": True, "would_read": [file.path for file in left]}

@@ -18,7 +18,7 @@ _SCHEMA = pa.schema(
     ]
 )
 _DEEPEST = 8
-NULL = "null"
+NULL, FLOAT = "null", "float"
 _Found = tuple[str, bytes, float | None, int]
 """A type, what tells a value from others, where it is between the lowest and the highest, and its bytes."""
 
@@ -108,7 +108,7 @@ def _json(value: Any) -> _Found:
         case int():
             return "integer", b"%d" % value, _bounded(value), 8
         case float():
-            return "float", repr(value).encode(), value, 8
+            return FLOAT, repr(value).encode(), value, 8
         case str():
             text = value.encode()
             return "string", text, len(value), len(text)

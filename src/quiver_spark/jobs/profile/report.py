@@ -2,9 +2,10 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from math import isinf
 from typing import Any, NamedTuple
 
-from quiver_spark.jobs.profile.field_rows import NULL
+from quiver_spark.jobs.profile.field_rows import FLOAT, NULL
 from quiver_spark.jobs.profile.transforms import SHARES
 from quiver_spark.jobs.terminal import bar_lines, table_lines
 
@@ -22,6 +23,7 @@ class Column(NamedTuple):
     distinct: int
     low: float | None
     high: float | None
+    """Whole numbers unless some values are floats."""
     bytes: int
 
     @property
@@ -47,15 +49,20 @@ def _column(name: str, rows: list[Mapping[str, Any]]) -> Column:
     typed = sorted((row for row in rows if row["kind"] != NULL), key=lambda row: -row["rows"])
     lows = [row["low"] for row in typed if row["low"] is not None]
     highs = [row["high"] for row in typed if row["high"] is not None]
+    shown = (lambda size: size) if any(row["kind"] == FLOAT for row in typed) else _whole
     return Column(
         name,
         {row["kind"]: row["rows"] for row in typed},
         sum(row["rows"] for row in rows if row["kind"] == NULL),
         sum(min(row["distinct"], row["rows"]) for row in typed),
-        min(lows, default=None),
-        max(highs, default=None),
+        shown(min(lows, default=None)),
+        shown(max(highs, default=None)),
         sum(row["bytes"] for row in typed),
     )
+
+
+def _whole(size: float | None) -> float | None:
+    return size if size is None or isinf(size) else int(size)
 
 
 def message_record(row: Mapping[str, Any]) -> dict[str, Any]:

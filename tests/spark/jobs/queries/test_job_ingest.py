@@ -47,7 +47,7 @@ def test_files_of_all_kinds_once(
     (place / "d.jsonl").write_text(lines(range(6, 8)))
     assert ingest.main(words) == 0
     said = json.loads(capsys.readouterr().out)
-    assert (said["rows"], said["files_done"]) == (2, 3)
+    assert (said["rows"], said["files_done_before"]) == (2, 3)
     assert len(sdk_rows(spark_broker, topic)) == 8
 
     with (place / "a.json").open("a") as file:

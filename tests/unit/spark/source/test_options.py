@@ -79,7 +79,7 @@ def test_places_of_what_is_not_read(start: str, says: str) -> None:
         ({"topic": "a", "startingOffsetsByTimestamp": "[1]"}, "'startingOffsetsByTimestamp' is not JSON of the form"),
         ({"topic": "a", "startingOffsets": '{"a": {"0": -3}}'}, "option 'startingOffsets': -3 is not an offset"),
         ({"topic": "a", "maxOffsetsPerTrigger": "5"}, "'maxOffsetsPerTrigger' is for streams"),
-        ({"topic": "a", "kafka.group.id": "g"}, "'kafka.group.id' is for streams"),
+        ({"topic": "a", "followGroup": "g"}, "'followGroup' is for streams"),
         ({"assign": '{"a": [0, -1]}'}, "'assign': .* is not numbers such as 0,2, or JSON by topic"),
         ({"topic": "a", "assign": '{"a": [0]}'}, "not topic and assign"),
         (

@@ -23,8 +23,10 @@ OnStored = Callable[[PlannedAppend | None, Exception | None], None]
 
 _IN_FLIGHT = 4
 _BUNDLE_BYTES = 4 * MIB
+_BUNDLE_APPENDS = 128
+"""More of them are several commits: one is prepared while the database works on another."""
 _WORTH_BYTES = 256 * KIB
-"""A commit of fewer bytes waits for the one that is under way, so that small appends share one."""
+"""A commit of fewer bytes and appends waits for the one that is under way, so that small appends share one."""
 
 
 class PendingAppend:
@@ -80,7 +82,8 @@ class AppendBundler:
     def _start(self) -> None:
         self._is_called = False
         while self._waiting and len(self._in_flight) < _IN_FLIGHT:
-            if self._in_flight and self._waiting_bytes < _WORTH_BYTES:
+            is_small = self._waiting_bytes < _WORTH_BYTES and len(self._waiting) < _BUNDLE_APPENDS
+            if self._in_flight and is_small:
                 return
             task = asyncio.get_running_loop().create_task(self._commit(self._take()))
             self._in_flight.add(task)
@@ -90,6 +93,8 @@ class AppendBundler:
         bundle: list[PendingAppend] = []
         size = 0
         while self._waiting and (not bundle or size + self._waiting[0].append.size_bytes <= _BUNDLE_BYTES):
+            if len(bundle) == _BUNDLE_APPENDS:
+                break
             bundle.append(self._waiting.popleft())
             size += bundle[-1].append.size_bytes
         self._waiting_bytes -= size

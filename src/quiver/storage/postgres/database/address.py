@@ -25,10 +25,7 @@ def parse_address(value: str) -> PostgresAddress:
         raise ValueError("must be an address such as postgresql://user@host/database?schema=quiver")
     if not parts.path.strip("/"):
         raise ValueError("the address names no database; write postgresql://user@host/database")
-    try:
-        _ = parts.port
-    except ValueError:
-        raise ValueError("the port of the address is not a number from 0 to 65535") from None
+    _check_ports(parts.netloc)
     options = parse_qsl(parts.query, keep_blank_values=True)
     schema = next((text for name, text in options if name == "schema"), DEFAULT_SCHEMA)
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
@@ -36,6 +33,15 @@ def parse_address(value: str) -> PostgresAddress:
     others = [(name, text) for name, text in options if name != "schema"]
     dsn = urlunsplit(parts._replace(query=urlencode(others)))
     return PostgresAddress(dsn, schema, masked_address(value))
+
+
+def _check_ports(netloc: str) -> None:
+    """An address may name several servers, with commas between them."""
+    for host in netloc.rpartition("@")[2].split(","):
+        try:
+            _ = urlsplit(f"//{host}").port
+        except ValueError:
+            raise ValueError("the port of the address is not a number from 0 to 65535") from None
 
 
 def masked_address(value: str) -> str:

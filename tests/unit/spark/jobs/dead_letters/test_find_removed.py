@@ -20,7 +20,7 @@ def purge(client: quiver.Client, offsets: dict[int, list[int]]) -> None:
 
 
 def test_page_by_page_and_from_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("quiver.dead_letters.service._REMOVED_RUNS", 2)
+    monkeypatch.setattr("quiver.dead_letters.service.REMOVED_RUNS", 2)
     with quiver.open(tmp_path) as client:
         client.topics.create("work", partitions=1)
         assert client.dead_letters.removed("work") == {}, "no dead letters yet"

@@ -65,6 +65,21 @@ select data, next_offset from (
 where total <= $4 or total = size
 order by base_offset
 
+-- read_from_standby: nothing from a server that is no standby of the same cluster
+select data, next_offset from (
+    select base_offset, data, next_offset, octet_length(data) as size,
+        sum(octet_length(data)) over (order by base_offset rows unbounded preceding) as total
+    from (
+        select base_offset, data, next_offset from frame
+        where log = $1 and next_offset > $2 and next_offset <= $3 and base_offset >= coalesce(
+            (select max(base_offset) from frame where log = $1 and base_offset <= $2), $2)
+        order by base_offset limit $5
+    ) as ahead
+) as run
+where (total <= $4 or total = size)
+    and pg_is_in_recovery() and (select system_identifier from pg_control_system()) = $6
+order by base_offset
+
 -- find_priority
 select min(found.base_offset) from unnest($3::smallint[]) as wanted (priority), lateral (
     (
@@ -185,3 +200,38 @@ delete from snapshot where log = $1
 
 -- next_start_epoch
 update start_epoch set value = value + 1 returning value
+
+-- system_identifier
+select system_identifier from pg_control_system()
+
+-- coordination_get
+select value, revision from coordination_entry where key = $1
+
+-- coordination_range: a row without a key where nothing is there; all as of one revision
+select c.revision, e.key, e.value, e.revision as changed
+from coordination as c left join coordination_entry as e on starts_with(e.key, $1)
+order by e.key
+
+-- coordination_commit
+select succeeded, at_revision, missing_lease_id
+from coordination_commit($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7)
+
+-- coordination_changes: of at most $3 revisions after $1; a row without a key where there are none
+select c.revision, c.forgotten_revision, h.key, h.value, h.revision as changed
+from coordination as c
+left join coordination_change as h on h.revision > $1 and h.revision <= $1 + $3::bigint and starts_with(h.key, $2)
+order by h.revision, h.key
+
+-- coordination_grant_lease
+select coordination_grant_lease($1)
+
+-- coordination_keep_alive
+update coordination_lease set ends_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
+where id = $1 and ends_at > clock_timestamp()
+returning id
+
+-- coordination_end_lease
+select coordination_end_leases($1, $2)
+
+-- coordination_next_end: in how many milliseconds the next lease ends
+select greatest(0, ceil(extract(epoch from min(ends_at) - clock_timestamp()) * 1000))::bigint from coordination_lease
