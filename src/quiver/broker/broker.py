@@ -278,6 +278,10 @@ class Broker:
     def topic(self, name: str) -> Topic:
         return self._catalogue.topic(name)
 
+    def partition_workers(self, topic: Topic) -> tuple[int, ...]:
+        """Empty: this process owns them all."""
+        return ()
+
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""
         return await self.topic_admin.create(name, settings)

@@ -72,6 +72,9 @@ class RoutedBroker:
     def topic(self, name: str) -> Topic:
         return self._local.topic(name)
 
+    def partition_workers(self, topic: Topic) -> tuple[int, ...]:
+        return self.settings.placement.partition_workers(topic.name, topic.config.partitions)
+
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         return await self._topics.create(name, settings)
 

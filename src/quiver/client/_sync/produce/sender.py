@@ -132,13 +132,14 @@ class Sender:
             return None
         try:
             now, topic = self._broker.clock.monotonic(), self._topic.known(_TOPIC_SECONDS)
-            connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
-            if topic is None or connection is None or not self._takes_singles(now, size, topic):
+            size = len(value) + (0 if key is None else len(key))
+            if topic is None or not self._takes_singles(now, size, topic):
                 return None
             outcome, last_try = SendOutcome(topic.name), now + self._config.delivery_seconds
             batch = self._router.single(outcome, key, size, topic.partitions, last_try)
-            queue = self._in_flight.begin_single(batch, now)
-            if queue is None:
+            connection = self._broker.of_partition(topic.id, batch.partition).idle_connection
+            queue = None if connection is None else self._in_flight.begin_single(batch, now)
+            if connection is None or queue is None:
                 return None
             self._unsettled.add(size, 1)
             batch.build_single(value, key, self._broker.clock.now_ms(), queue.identity)
@@ -146,6 +147,11 @@ class Sender:
             return batch
         finally:
             self._pumping.release()
+
+    def connection_of(self, batch: Batch) -> ReconnectingConnection:
+        """Where the answer to a batch arrives."""
+        topic = self._topic.known(math.inf)
+        return self._broker if topic is None else self._broker.of_partition(topic.id, batch.partition)
 
     def _takes_singles(self, now: float, size: int, topic: TopicInfo) -> bool:
         chunks = self._chunks
@@ -282,10 +288,11 @@ class Sender:
 
     def _check_answers(self) -> None:
         """Drops a connection without a response for too long; what was in flight is then sent again."""
-        seconds = self._config.request_seconds
-        if self._in_flight.is_unanswered_since(self._broker.clock.monotonic() - seconds):
-            connection = self._broker.connection()
-            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no response for {seconds:g} s"))
+        seconds, oldest = self._config.request_seconds, self._in_flight.oldest
+        if oldest is None or oldest.sent_at >= self._broker.clock.monotonic() - seconds:
+            return
+        connection = self.connection_of(oldest).connection()
+        connection.fail(ConnectionLost(address=self._broker.address, problem=f"no response for {seconds:g} s"))
 
     # routing
 
@@ -311,13 +318,20 @@ class Sender:
     # sending
 
     def _send(self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float, is_waited_for: bool) -> None:
-        try:
-            connection = self._broker.connection(self._left(deadline))
-        except QuiverError as error:
-            for queue, batch in batches:
-                self._refused(queue, batch, error, was_sent=False)
-            return
-        self._send_batches(batches, topic, connection, is_waited_for=is_waited_for)
+        by_owner: dict[ReconnectingConnection, list[InFlightBatch]] = {}
+        for queue, batch in batches:
+            owner = self._broker.of_partition(topic.id, batch.partition)
+            by_owner.setdefault(owner, []).append((queue, batch))
+        for owner, owned in by_owner.items():
+            try:
+                connection = owner.connection(self._left(deadline))
+            except QuiverError as error:
+                for queue, batch in owned:
+                    self._refused(queue, batch, error, was_sent=False)
+                continue
+            # Whoever waits, waits at the connection to any worker.
+            is_waited_for_here = is_waited_for and owner is self._broker
+            self._send_batches(owned, topic, connection, is_waited_for=is_waited_for_here)
 
     def _send_batches(
         self, batches: list[InFlightBatch], topic: TopicInfo, connection: Connection, *, is_waited_for: bool
