@@ -15,6 +15,10 @@ from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
+from quiver.routing.looks.messages import RoutedLives, RoutedSpans, RoutedTraces
+from quiver.routing.looks.node import RoutedNode
+from quiver.routing.looks.numbers import OwnNote, RoutedMetrics, SharedNote
+from quiver.routing.looks.sampler import RoutedSampler
 from quiver.routing.messages.fetch import RoutedFetch
 from quiver.routing.messages.requests import FetchOptions
 from quiver.routing.messages.service import RoutedMessages
@@ -28,7 +32,8 @@ from quiver.topics.details import TopicDetails
 
 
 class RoutedBroker:
-    def __init__(self, local: Broker, peers: Peers) -> None:
+    def __init__(self, local: Broker, peers: Peers, note: SharedNote | None = None) -> None:
+        """`note` outlives this process."""
         self._local = local
         self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
         owners, scatter = Owners(local), Scatter(peers)
@@ -36,8 +41,10 @@ class RoutedBroker:
         self._messages = RoutedMessages(local, owners, peers)
         self._fetch = RoutedFetch(local, owners, peers)
         self.groups = local.groups
-        self.life: Any = NotRouted("life")
-        self.traces: Any = NotRouted("traces")
+        self.life = RoutedLives(local, owners, peers)
+        self.traces = RoutedTraces(local, owners, peers, scatter)
+        collector = local.trace_collector
+        collector.target = RoutedSpans(collector.target, self._topics, self._messages, owners)
         self.queues: Any = NotRouted("queues", settings_of=local.queues.settings_of)
         self.queue_depths: Any = NotRouted("queue_depths")
         self.queue_stats: Any = NotRouted("queue_stats")
@@ -55,8 +62,9 @@ class RoutedBroker:
         self.delays: Any = NotRouted("delays")
         self.schedules: Any = NotRouted("schedules")
         self.transactions: Any = NotRouted("transactions")
-        self.metrics = local.metrics
-        self.sampler = local.sampler
+        self.metrics = RoutedMetrics(local, scatter, note or OwnNote())
+        self.sampler = RoutedSampler(local, scatter)
+        self.node = RoutedNode(local, scatter)
         if owners.placement.is_controller:
             local.topic_admin.share_with(LinkedOwners(peers))
 
@@ -141,14 +149,6 @@ class RoutedBroker:
 
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
         return await self._messages.init_producer(producer_id, epoch)
-
-    # health
-
-    def problems(self) -> dict[str, str]:
-        return self._local.problems()
-
-    def warnings(self) -> dict[str, str]:
-        return self._local.warnings()
 
     async def stats(self) -> BrokerStats:
         return await self._topics.stats()

@@ -13,6 +13,7 @@ from quiver.routing.broker import RoutedBroker
 from quiver.routing.coordination.handlers import CoordinationHandlers
 from quiver.routing.coordination.remote import RemoteCoordination
 from quiver.routing.handlers import add_handlers
+from quiver.routing.looks.numbers import SharedNote
 from quiver.routing.started_view import StartedView
 
 NewBroker = Callable[[Coordination | None], Broker]
@@ -24,12 +25,14 @@ class Worker:
     that is open, and other calls wait until this worker has started.
     """
 
-    def __init__(self, placement: Placement, dial: Dial, new_broker: NewBroker) -> None:
+    def __init__(
+        self, placement: Placement, dial: Dial, new_broker: NewBroker, note: SharedNote | None = None
+    ) -> None:
         handlers = Handlers()
         self.peers = Peers(placement.worker, placement.worker_count, dial, handlers)
         self.local = new_broker(None if placement.is_controller else RemoteCoordination(self.peers))
         self._view = self.peers.view = StartedView(self.local.metadata.view)
-        self.broker = RoutedBroker(self.local, self.peers)
+        self.broker = RoutedBroker(self.local, self.peers, note)
         if isinstance(coordination := self.local.metadata.coordination, LocalCoordination):
             CoordinationHandlers(coordination, handlers)
         add_handlers(handlers, self.local)

@@ -80,7 +80,7 @@ async def test_an_owner_that_could_not_open_a_topic_tries_again(
         with pytest.raises(TopicNotFound):
             workers[1].broker.topic("u")
     while workers[1].local.topic_admin.follower.failed:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
     assert workers[1].broker.topic("u").config.partitions == 3
 
 

@@ -136,7 +136,7 @@ class AsyncSender:
                 return None
             outcome, last_try = SendOutcome(topic.name), now + self._config.delivery_seconds
             batch = self._router.single(outcome, key, size, topic.partitions, last_try)
-            connection = self._broker.of_partition(topic.id, batch.partition).idle_connection
+            connection = self._topic.owner(batch.partition).idle_connection
             queue = None if connection is None else self._in_flight.begin_single(batch, now)
             if connection is None or queue is None:
                 return None
@@ -146,11 +146,6 @@ class AsyncSender:
             return batch
         finally:
             self._pumping.release()
-
-    def connection_of(self, batch: Batch) -> AsyncReconnectingConnection:
-        """Where the answer to a batch arrives."""
-        topic = self._topic.known(math.inf)
-        return self._broker if topic is None else self._broker.of_partition(topic.id, batch.partition)
 
     def _takes_singles(self, now: float, size: int, topic: TopicInfo) -> bool:
         chunks = self._chunks
@@ -290,13 +285,12 @@ class AsyncSender:
         seconds, oldest = self._config.request_seconds, self._in_flight.oldest
         if oldest is None or oldest.sent_at >= self._broker.clock.monotonic() - seconds:
             return
-        connection = await self.connection_of(oldest).connection()
+        connection = await self._topic.owner(oldest.partition).connection()
         connection.fail(ConnectionLost(address=self._broker.address, problem=f"no response for {seconds:g} s"))
 
     # routing
 
     def _left(self, deadline: float) -> float:
-        """How long a request may take without exceeding the deadline."""
         return max(0.001, min(self._config.request_seconds, deadline - self._broker.clock.monotonic()))
 
     async def _prepare(self, deadline: float) -> TopicInfo:
@@ -319,20 +313,15 @@ class AsyncSender:
     async def _send(
         self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float, is_waited_for: bool
     ) -> None:
-        by_owner: dict[AsyncReconnectingConnection, list[InFlightBatch]] = {}
-        for queue, batch in batches:
-            owner = self._broker.of_partition(topic.id, batch.partition)
-            by_owner.setdefault(owner, []).append((queue, batch))
-        for owner, owned in by_owner.items():
+        for owner, owned in self._topic.by_owner(batches).items():
             try:
                 connection = await owner.connection(self._left(deadline))
             except QuiverError as error:
                 for queue, batch in owned:
                     self._refused(queue, batch, error, was_sent=False)
                 continue
-            # Whoever waits, waits at the connection to any worker.
-            is_waited_for_here = is_waited_for and owner is self._broker
-            await self._send_batches(owned, topic, connection, is_waited_for=is_waited_for_here)
+            is_waited_for = is_waited_for and owner is self._broker
+            await self._send_batches(owned, topic, connection, is_waited_for=is_waited_for)
 
     async def _send_batches(
         self, batches: list[InFlightBatch], topic: TopicInfo, connection: AsyncConnection, *, is_waited_for: bool
@@ -394,18 +383,15 @@ class AsyncSender:
             self._fail_everything(self.closed_by)
         elif error.retryable and not isinstance(error, _REPAIRED):
             wait = (self._in_flight.next_retry(now) or now) - now
-            self._note_retry(error, queue.backoff.failures, max(0.0, wait))
+            self._topic.note_retry(error, queue.backoff.failures, max(0.0, wait))
 
     def _pause(self, error: QuiverError) -> None:
         """The broker cannot be reached: tries again a little later."""
         wait = self._backoff.next_seconds()
         self._paused_until = self._broker.clock.monotonic() + wait
-        self._note_retry(error, self._backoff.failures, wait)
+        self._topic.note_retry(error, self._backoff.failures, wait)
         self._in_flight.note_error(error)
         self.wake()
-
-    def _note_retry(self, error: QuiverError, attempt: int, wait_seconds: float) -> None:
-        self._broker.log.retrying(f"sending to {self._topic.name}", error, attempt, wait_seconds)
 
     def _fail_everything(self, error: QuiverError, *, in_flight_too: bool = False) -> None:
         for pending in self._chunks.drain_ready():
