@@ -54,6 +54,7 @@ from quiver.streams.poll.members import PollMembers
 from quiver.streams.poll.poll import Poll
 from quiver.streams.reset import OffsetReset
 from quiver.streams.service import StreamContext, Streams
+from quiver.streams.settled_retention import SettledRetention
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.topics.admin import TopicAdmin
@@ -151,9 +152,15 @@ class Broker:
 
     def _new_maintenance(self) -> tuple[Maintenance, Compactions]:
         clock, every_seconds = self.clock, self.settings.maintenance_seconds
+        settled = SettledRetention(self.groups, self.streams, self.queues, self.settings.placement, clock=clock)
         return (
             Maintenance(
-                self._catalogue, self._partitions, self._producer_ids, clock=clock, every_seconds=every_seconds
+                self._catalogue,
+                self._partitions,
+                self._producer_ids,
+                settled,
+                clock=clock,
+                every_seconds=every_seconds,
             ),
             Compactions(self._catalogue, self._partitions, clock=clock, every_seconds=every_seconds),
         )

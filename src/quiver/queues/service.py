@@ -244,6 +244,21 @@ class Queues:
                 found[name] = Consumer(min(first_ms, one[0]), max(last_ms, one[1]), held + one.held)
         return found
 
+    async def leave(self, topic: str, group: str) -> None:
+        """The group forgets its position in a topic. Nothing happens if it has none."""
+        found = self._catalogue.topic(topic)
+        known = self._groups.find(group)
+        if known is None or not self.depths.uses(group, found.id):
+            return
+        for queue in self._topic_queues.of_group(known.id):
+            if queue.topic.id == found.id:
+                if queue.waiting:  # they would begin again at once
+                    raise GroupNotEmpty(group=group, members=len(queue.waiting))
+                self._topic_queues.close_queue(queue, GroupNotFound(group=group))
+        queues = sorted(self.partition_queues(found.id).items(), reverse=True)  # 0 says that it uses the topic
+        for _, partition_queue in queues:
+            await partition_queue.forget(known.id)
+
     # what happens to topics and groups
 
     async def topic_changed(self, topic: Topic) -> None:

@@ -33,6 +33,7 @@ GROUPS = ["workers", "lanes", "pollers", "readers"]
 
 ROUTES: dict[str, list[str]] = {
     "/": [""],
+    "/cluster": ["", "?units=true"],
     "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],
@@ -62,6 +63,16 @@ ROUTES: dict[str, list[str]] = {
     "/topics/{topic}/dlq/errors": [""],
     "/search/{search}": ["", "?after=1"],
     "/api/v1/dlq": ["", "?queue=orders&consumerGroup=workers&limit=1&offset=1"],
+    "/api/v1/consumer-groups": [""],
+    "/api/v1/consumer-groups/lagging": ["?minLagSeconds=0"],
+    "/api/v1/consumer-groups/{group}": [""],
+    "/api/v1/messages": ["?queue={topic}", "?queue={topic}&status=pending&from=2020-01-01T00:00:00Z"],
+    "/api/v1/messages/{partition_id}/{transaction}": [""],
+    "/api/v1/resources/namespaces": [""],
+    "/api/v1/resources/overview": [""],
+    "/api/v1/resources/queues": [""],
+    "/api/v1/resources/queues/{queue}": [""],
+    "/api/v1/resources/tasks": [""],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
     "/topics/{topic}": [""],
@@ -103,6 +114,7 @@ CLOCKS = {
     "read_per_second",
     "open_files",
     "free_bytes",
+    "maxTimeLag",
     "lines",
 }
 """Parts of answers that tell the time or the state of the machine."""
@@ -173,6 +185,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "search": ["{topic}", "value is not null"],
     "config": [],
     "doctor": [],
+    "cluster status": ["--units"],
     "top": ["--once"],
     "topic watch": ["{topic}", "-n", "1"],
 }
@@ -212,6 +225,9 @@ def paths(busy: BusyBroker) -> list[str]:
         "group": GROUPS,
         "partition": [0],
         "offset": [0, 1, 2, 3, 1000],
+        "queue": topics,
+        "partition_id": ["1-YQ", "zz"],
+        "transaction": ["00000001-0000-0000-0000-000000000008"],
         "trace": [TRACE],
         "id": busy.delayed,
         "schedule": [busy.schedule],
