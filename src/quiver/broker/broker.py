@@ -125,8 +125,7 @@ class Broker:
         self._storage_numbers, self.metrics = self._new_collector()
         self._maintenance, self._compactions = self._new_maintenance()
         self.topic_admin.subscribe(self.queues, self.delays, self.streams)
-        self._health = self._new_health()
-        self.node = NodeStatus(self._health, self._partitions, self.settings.placement, clock=self.clock)
+        self.node = NodeStatus(self._new_health(), self._partitions, self.settings.placement, clock=self.clock)
         self._running = False
 
     def _new_topics(self) -> tuple[Partitions, TopicAdmin]:
@@ -384,16 +383,6 @@ class Broker:
                 return await self._producer_ids.next_epoch(producer_id, epoch)
             return following.producer_id, following.epoch
         return await self._producer_ids.new(), 0
-
-    # health
-
-    def problems(self) -> dict[str, str]:
-        """What cannot be written or read, and why; empty when all is well."""
-        return self._health.problems()
-
-    def warnings(self) -> dict[str, str]:
-        """What was found damaged, although everything can be read and written."""
-        return self._health.warnings()
 
     async def stats(self) -> BrokerStats:
         topics = [await topic_details(topic, self._partitions.owned(topic.id)) for topic in self.topics()]

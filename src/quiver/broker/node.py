@@ -41,8 +41,16 @@ class NodeStatus:
     def uptime_seconds(self) -> float:
         return self._clock.monotonic() - self._started_at
 
+    def problems(self) -> dict[str, str]:
+        """What cannot be written or read, and why; empty when all is well."""
+        return self._health.problems()
+
+    def warnings(self) -> dict[str, str]:
+        """What was found damaged, although everything can be read and written."""
+        return self._health.warnings()
+
     async def health(self) -> HealthReport:
-        return HealthReport(self._health.problems(), self._health.warnings())
+        return HealthReport(self.problems(), self.warnings())
 
     async def worker(self) -> WorkerStatus:
         placement, pid, partitions = self._placement, os.getpid(), len(self._partitions.owned_places())

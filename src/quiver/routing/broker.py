@@ -33,6 +33,8 @@ from quiver.routing.queues.looks import QueueUses, RoutedDepths, RoutedLeases, R
 from quiver.routing.queues.service import RoutedQueues
 from quiver.routing.scatter import Scatter
 from quiver.routing.schedules.service import RoutedSchedules
+from quiver.routing.search.searches import RoutedSearches
+from quiver.routing.search.tails import RoutedTails
 from quiver.routing.topics.other_owners import LinkedOwners
 from quiver.routing.topics.service import RoutedTopics
 from quiver.topics.compaction import TopicCompaction
@@ -57,8 +59,8 @@ class RoutedBroker:
         self.queue_leases = RoutedLeases(local, owners, peers, uses, scatter)
         self.queue_stats = RoutedQueueStats(local, scatter)
         self.dead_letters = RoutedDeadLetters(local, owners, peers, scatter)
-        self.searches: Any = NotRouted("searches")
-        self.tails: Any = NotRouted("tails")
+        self.searches = RoutedSearches(local, owners, peers)
+        self.tails = RoutedTails(local, owners, peers)
         self.group_admin: Any = NotRouted("group_admin")
         self.offset_reset: Any = NotRouted("offset_reset")
         members = NotRouted("streams.members", connections=local.streams.members.connections)

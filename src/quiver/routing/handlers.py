@@ -9,6 +9,7 @@ from quiver.routing.messages.handlers import MessageHandlers
 from quiver.routing.outbox.handlers import MoveHandlers
 from quiver.routing.queues.handlers import QueueHandlers, QueueLookHandlers
 from quiver.routing.schedules.handlers import ScheduleHandlers
+from quiver.routing.search.handlers import SearchHandlers, TailHandlers
 from quiver.routing.topics.handlers import TopicHandlers
 
 
@@ -17,6 +18,8 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     TopicHandlers(broker, handlers)
     MessageHandlers(broker, handlers)
     LookHandlers(broker, handlers)
+    SearchHandlers(broker, handlers)
+    TailHandlers(broker, handlers)
     MoveHandlers(broker, handlers)
     QueueHandlers(broker, handlers)
     QueueLookHandlers(broker, handlers)

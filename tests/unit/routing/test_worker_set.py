@@ -10,6 +10,7 @@ from quiver.model.errors import NotSupported, TopicNotFound, WorkerUnavailable
 from quiver.model.position import EARLIEST, LATEST
 from quiver.model.topic import Topic
 from quiver.records.build import build_frame
+from quiver.routing.not_routed import NotRouted
 from quiver.testing.workers import WorkerSet
 
 COUNT = 3
@@ -119,5 +120,5 @@ async def test_a_worker_that_hangs_is_given_up(workers: WorkerSet, monkeypatch: 
 
 
 async def test_what_is_not_routed_is_refused(workers: WorkerSet) -> None:
-    with pytest.raises(NotSupported, match=r"life\.of of a broker with several workers is not available"):
-        await workers[1].broker.life.of("t")
+    with pytest.raises(NotSupported, match=r"nothing\.of of a broker with several workers is not available"):
+        await NotRouted("nothing").of("t")

@@ -12,6 +12,12 @@ from quiver.model.times import format_duration
 
 app = group_app("Show the workers of a broker.")
 
+
+@app.callback()
+def _group() -> None:
+    """Show the workers of a broker."""
+
+
 _COLUMNS = ("worker", "state", "pid", "uptime", "restarts", "partitions", "group_shards", "roles")
 
 
