@@ -8,12 +8,14 @@ from quiver.coordination.local import LocalCoordination
 from quiver.coordination.port import Coordination
 from quiver.links.outgoing import Dial
 from quiver.links.peers import Peers
-from quiver.links.request import Handlers
+from quiver.links.request import DONE, Handlers, Reply
 from quiver.routing.broker import RoutedBroker
 from quiver.routing.coordination.handlers import CoordinationHandlers
 from quiver.routing.coordination.remote import RemoteCoordination
+from quiver.routing.coordination.requests import HasSeen
 from quiver.routing.handlers import add_handlers
 from quiver.routing.looks.numbers import SharedNote
+from quiver.routing.scatter import Scatter
 from quiver.routing.started_view import StartedView
 
 NewBroker = Callable[[Coordination | None], Broker]
@@ -36,7 +38,22 @@ class Worker:
         if isinstance(coordination := self.local.metadata.coordination, LocalCoordination):
             CoordinationHandlers(coordination, handlers)
         add_handlers(handlers, self.local)
+        handlers.add(HasSeen, _has_seen)
+        self._scatter = Scatter(self.peers)
 
     async def start(self) -> None:
         await self.local.start()
         self._view.start()
+        self.local.metadata.view.after_commit = self._seen_by_all
+
+    async def _seen_by_all(self) -> None:
+        """So that a client finds what it has changed, whichever worker it asks next."""
+
+        async def here() -> None:
+            return
+
+        await self._scatter.look(HasSeen(), here)
+
+
+async def _has_seen(request: HasSeen, payload: memoryview) -> Reply[None]:
+    return DONE

@@ -97,6 +97,13 @@ async def test_workers_start_before_worker_0() -> None:
         assert workers[0].broker.node_id == workers[1].broker.node_id != ""
 
 
+async def test_every_worker_knows_of_a_change_when_it_returns(workers: WorkerSet) -> None:
+    for n in range(30):
+        group = await workers[n % COUNT].broker.groups.queue_group(f"g{n}", "none")
+        for worker in range(COUNT):
+            assert workers[worker].broker.groups.group(f"g{n}") == group
+
+
 async def test_partitions_of_a_worker_that_is_gone_are_offline(workers: WorkerSet) -> None:
     await workers[0].broker.create_topic("t", {"partitions": 3})
     workers.kill(2)
