@@ -18,7 +18,8 @@ class SharedCounts:
 
     def least_of_others(self, process: int) -> int:
         """Of at least two."""
-        numbers = (
-            _NUMBER.unpack_from(self._memory, n * _NUMBER.size)[0] for n in range(self._processes) if n != process
-        )
-        return min(numbers)
+        return min(self._get(other) for other in range(self._processes) if other != process)
+
+    def _get(self, process: int) -> int:
+        number: int = _NUMBER.unpack_from(self._memory, process * _NUMBER.size)[0]
+        return number
