@@ -22,9 +22,14 @@ class AsyncTopicCache:
 
     def owner(self, partition: int) -> AsyncReconnectingConnection:
         """The connection to the worker of a partition, as far as that is known."""
-        return self._broker if self._known is None else self._broker.of_partition(self._known.id, partition)
+        known = self._known
+        if known is None or not known.partition_workers:
+            return self._broker
+        return self._broker.of_partition(known.id, partition)
 
     def by_owner(self, batches: list[InFlightBatch]) -> dict[AsyncReconnectingConnection, list[InFlightBatch]]:
+        if self._known is None or not self._known.partition_workers:
+            return {self._broker: batches}
         grouped: dict[AsyncReconnectingConnection, list[InFlightBatch]] = {}
         for each in batches:
             grouped.setdefault(self.owner(each[1].partition), []).append(each)

@@ -147,6 +147,8 @@ class AsyncFetcher:
         self, sources: list[PartitionSource]
     ) -> dict[AsyncReconnectingConnection, list[PartitionSource]]:
         """By the connection that leads to their owner; of a broker with one worker, there is one."""
+        if not self._broker.has_workers:
+            return {self._broker: sources} if sources else {}
         by_owner: dict[AsyncReconnectingConnection, list[PartitionSource]] = {}
         for source in sources:
             if not self._broker.knows_owners(source.topic_id):

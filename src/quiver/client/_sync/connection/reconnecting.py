@@ -182,10 +182,15 @@ class ReconnectingConnection:
             found = self._of_workers.setdefault(worker, made)
         return found
 
-    def knows_owners(self, topic_id: int) -> bool:
-        """Whether `topic` was asked for it, or is not needed: the broker has one worker."""
+    @property
+    def has_workers(self) -> bool:
+        """Whether the broker is known to have several."""
         connection = self._connection
-        return topic_id in self._partition_workers or connection is None or connection.welcome.workers == 1
+        return connection is not None and connection.welcome.workers > 1
+
+    def knows_owners(self, topic_id: int) -> bool:
+        """Whether `topic` was asked for it."""
+        return topic_id in self._partition_workers
 
     def retire(self, timeout: float) -> None:
         """Closes the connection after its last responses; the next caller gets a new one."""
