@@ -55,7 +55,7 @@ class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
                 raise InvalidRequest(problem=f"traceId {self.trace_id[:80]!r} is not a UUID")
             headers[TRACE_HEADER] = self.trace_id.encode()
         return NewMessage(
-            value=_json_text(self.payload, media),
+            value=json_text(self.payload, media),
             key=key,
             headers=headers or None,
             id=dedup_id(key, self.transaction_id) if self.transaction_id else None,
@@ -76,7 +76,8 @@ def for_queue(message: NewMessage, topic: Topic, now_ms: int) -> NewMessage:
     return msgspec.structs.replace(message, headers=headers, deliver_at_ms=now_ms + seconds * 1000)
 
 
-def _json_text(given: msgspec.Raw, media: Media) -> bytes:
+def json_text(given: msgspec.Raw, media: Media) -> bytes:
+    """A value as JSON; InvalidRequest if it cannot be written so."""
     if given is _ABSENT:
         return b"null"
     try:
@@ -84,7 +85,7 @@ def _json_text(given: msgspec.Raw, media: Media) -> bytes:
             return checked_text(bytes(given))
         return msgspec.json.encode(_decode_packed(given), enc_hook=_refuse)
     except (msgspec.DecodeError, msgspec.EncodeError, UnicodeError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(problem=f"payload cannot be written as JSON: {error}") from None
+        raise InvalidRequest(problem=f"a value cannot be written as JSON: {error}") from None
 
 
 def _refuse(value: Any) -> Any:

@@ -93,7 +93,7 @@ class PopRoutes:
         popped = Popped(received, group_name(query.consumer_group), is_acked=query.auto_ack)
         try:
             request.hold(popped.size_bytes)
-            messages = await popped.messages(request.response_media)
+            response = await popped.response(request.response_media)
         except (QuiverError, asyncio.CancelledError):
             self._broker.queues.give_back_later(received)
             raise
@@ -101,7 +101,7 @@ class PopRoutes:
             await self._ack(received)
         else:
             self._leased.add(popped.batches)
-        return Response(popped.response(messages))
+        return response
 
     async def _ack(self, received: "list[Received]") -> None:
         parts = [
