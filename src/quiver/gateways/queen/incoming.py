@@ -16,21 +16,21 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 
-_ABSENT = msgspec.Raw()
+ABSENT = msgspec.Raw()
 _LONGEST_TRANSACTION_ID = 512
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _decode_packed = msgspec.msgpack.Decoder().decode
 
 
-def _absent() -> msgspec.Raw:
-    return _ABSENT
+def absent() -> msgspec.Raw:
+    return ABSENT
 
 
 class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
     queue: str
     partition: Annotated[str | None, Meta(description="`Default` if it is left out.")] = None
     payload: Annotated[msgspec.Raw, Meta(description="Any JSON; null if it is left out.")] = msgspec.field(
-        default_factory=_absent
+        default_factory=absent
     )
     transaction_id: Annotated[
         str | None, Meta(description="Pushed again within dedupWindowSeconds, it is a duplicate in its partition.")
@@ -78,7 +78,7 @@ def for_queue(message: NewMessage, topic: Topic, now_ms: int) -> NewMessage:
 
 def json_text(given: msgspec.Raw, media: Media) -> bytes:
     """A value as JSON; InvalidRequest if it cannot be written so."""
-    if given is _ABSENT:
+    if given is ABSENT:
         return b"null"
     try:
         if media is JSON:

@@ -8,7 +8,8 @@ from quiver.gateways.queen.acks.held_acks import AckFinder
 from quiver.gateways.queen.acks.leased_messages import LeasedMessages
 from quiver.gateways.queen.maintenance.buffer import PushBuffer
 from quiver.gateways.queen.maintenance.modes import Modes
-from quiver.gateways.queen.pops import Pops
+from quiver.gateways.queen.pops.receiving import Pops
+from quiver.gateways.queen.pops.subscriptions import Subscriptions
 from quiver.gateways.queen.queues import QueenQueues
 from quiver.gateways.queen.records import QueenRecords
 from quiver.gateways.queen.routes.acks import ack_routes
@@ -16,19 +17,18 @@ from quiver.gateways.queen.routes.configure import configure_routes
 from quiver.gateways.queen.routes.consumer_groups import consumer_group_routes
 from quiver.gateways.queen.routes.dead_letters import dead_letter_routes
 from quiver.gateways.queen.routes.leases import lease_routes
-from quiver.gateways.queen.routes.maintenance import maintenance_routes
 from quiver.gateways.queen.routes.messages import message_routes
+from quiver.gateways.queen.routes.operate.maintenance import maintenance_routes
+from quiver.gateways.queen.routes.operate.resources import resource_routes
+from quiver.gateways.queen.routes.operate.status import status_routes
+from quiver.gateways.queen.routes.operate.traces import queen_trace_routes
 from quiver.gateways.queen.routes.pop import pop_routes
 from quiver.gateways.queen.routes.push import PushRoute, push_routes
-from quiver.gateways.queen.routes.resources import resource_routes
-from quiver.gateways.queen.routes.status import status_routes
 from quiver.gateways.queen.routes.streams import StreamRoutes, stream_routes
-from quiver.gateways.queen.routes.traces import queen_trace_routes
 from quiver.gateways.queen.routes.transaction import transaction_routes
 from quiver.gateways.queen.seek import PartitionSeek
 from quiver.gateways.queen.stream_state.queries import Queries
 from quiver.gateways.queen.stream_state.tables import StateTables
-from quiver.gateways.queen.subscriptions import Subscriptions
 from quiver.gateways.queen.transactions.committer import Committer
 
 if TYPE_CHECKING:

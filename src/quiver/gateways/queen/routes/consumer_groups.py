@@ -12,10 +12,10 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import partition_id
 from quiver.gateways.queen.messages import shown_time
+from quiver.gateways.queen.pops.subscriptions import Subscription, Subscriptions
 from quiver.gateways.queen.queues import QueenQueues, group_name, partition_key, partition_name
 from quiver.gateways.queen.routes.operations import queen_operation, queue_of
 from quiver.gateways.queen.seek import PartitionSeek
-from quiver.gateways.queen.subscriptions import Subscription, Subscriptions
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, TopicNotFound
 from quiver.model.names import is_internal
 from quiver.model.position import LATEST, Position

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from quiver.gateways.http.field_notes import needed
+from quiver.gateways.http.field_notes import needed, note
 from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.http.operation import Routes
 from quiver.gateways.http.request import Request
@@ -22,7 +22,7 @@ from quiver.gateways.queen.stream_state.tables import StatePlace, StateTables
 from quiver.gateways.queen.transactions.committer import Committer
 from quiver.gateways.queen.transactions.dead_letters import dead_letters
 from quiver.gateways.queen.transactions.frames import Push
-from quiver.model.errors import InvalidName, InvalidRequest, LeaseLost, QuiverError, SettleInOrder
+from quiver.model.errors import InvalidName, InvalidRequest, LeaseLost, QuiverError, RequestTooLarge, SettleInOrder
 from quiver.model.limits import PUBLISHED_AT_ONCE
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ class CycleRequest(msgspec.Struct, kw_only=True):
     partition_id: Annotated[str | None, needed()] = None
     consumer_group: str | None = None
     release_lease: Annotated[bool, Meta(description="Whether the rest of the lease is given back.")] = True
-    state_ops: Annotated[list[StateOperation] | None, Meta(max_length=PUBLISHED_AT_ONCE)] = None
-    push_items: Annotated[list[PushItem] | None, Meta(max_length=PUBLISHED_AT_ONCE)] = None
+    state_ops: Annotated[list[StateOperation] | None, note(maxItems=PUBLISHED_AT_ONCE)] = None
+    push_items: Annotated[list[PushItem] | None, note(maxItems=PUBLISHED_AT_ONCE)] = None
     ack: CycleAck | None = None
 
 
@@ -204,6 +204,8 @@ class StreamRoutes:
         wanted = await request.body(CycleRequest)
         place = await self._place(wanted.query_id, wanted.partition_id)
         items = wanted.push_items or []
+        if len(items) + len(wanted.state_ops or []) > PUBLISHED_AT_ONCE:
+            raise RequestTooLarge(f"a cycle has at most {PUBLISHED_AT_ONCE} changes and items; split them")
         changes = [
             await self._tables.push(place, _checked_key(each), _state_value(each, request.media))
             for each in wanted.state_ops or []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quiver.gateways.queen.messages import TRACE_HEADER, TRANSACTION_HEADER
-from quiver.gateways.queen.pop_json import PlainRun, plain_run
+from quiver.gateways.queen.pops.pop_json import PlainRun, plain_run
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
 

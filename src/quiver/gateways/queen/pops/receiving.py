@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quiver.gateways.queen.maintenance.modes import Modes
-from quiver.gateways.queen.subscriptions import Subscription, Subscriptions
-from quiver.gateways.queen.windows import WindowGate, has_window
+from quiver.gateways.queen.pops.subscriptions import Subscription, Subscriptions
+from quiver.gateways.queen.pops.windows import WindowGate, has_window
 from quiver.model.limits import TOPICS_AT_ONCE
 from quiver.model.position import EARLIEST, Position
 from quiver.model.queue import ReceiveRequest

@@ -11,7 +11,7 @@ from quiver.gateways.http.response import Response
 from quiver.gateways.queen.acks.leased_messages import LeasedBatch
 from quiver.gateways.queen.identifiers import LeaseId, LeasePlace, message_id, partition_id
 from quiver.gateways.queen.messages import TRANSACTION_HEADER, own_id, payload, shown_time, trace_id
-from quiver.gateways.queen.pop_json import plain_run
+from quiver.gateways.queen.pops.pop_json import plain_run
 from quiver.gateways.queen.queues import QUEUE_MODE, partition_name
 from quiver.records.header import unpack_header
 from quiver.records.read import OpenFrame, open_frame

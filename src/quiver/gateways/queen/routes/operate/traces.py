@@ -13,7 +13,7 @@ from quiver.gateways.http.operation import Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import random_id
-from quiver.gateways.queen.incoming import json_text
+from quiver.gateways.queen.incoming import ABSENT, absent, json_text
 from quiver.gateways.queen.messages import payload, shown_time
 from quiver.gateways.queen.routes.operations import queen_operation
 from quiver.gateways.queen.trace_log import TraceEvent, TraceLog
@@ -29,7 +29,7 @@ _MOST_NAMES = 100
 class TraceRequest(msgspec.Struct, kw_only=True, rename="camel"):
     transaction_id: Annotated[str | None, needed()] = None
     partition_id: Annotated[str | None, needed()] = None
-    data: Annotated[msgspec.Raw | None, needed()] = None
+    data: Annotated[msgspec.Raw, needed("Any JSON.")] = msgspec.field(default_factory=absent)
     trace_names: str | list[str] | None = None
     event_type: str | None = None
     consumer_group: str | None = None
@@ -78,7 +78,7 @@ class TraceRoutes:
 
     async def write(self, request: Request) -> Response:
         wanted = await request.body(TraceRequest)
-        if not wanted.transaction_id or not wanted.partition_id or wanted.data is None:
+        if not wanted.transaction_id or not wanted.partition_id or wanted.data is ABSENT:
             raise InvalidRequest(problem='the body needs "transactionId", "partitionId" and "data"')
         names = [wanted.trace_names] if isinstance(wanted.trace_names, str) else wanted.trace_names or []
         if len(names) > _MOST_NAMES:
