@@ -7,6 +7,7 @@ from typing import Any
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
 from quiver.broker.metadata import Metadata
+from quiver.broker.node import NodeStatus
 from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.broker.stats import BrokerStats
 from quiver.coordination.port import Coordination
@@ -19,7 +20,7 @@ from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
 from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
 from quiver.messages.producer_contacts import ProducerContacts
-from quiver.messages.publish import Publish, Published, PublishFuture
+from quiver.messages.publish import ProducerTransactions, Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
 from quiver.metrics.collector import Collector
 from quiver.metrics.sampler import Sampler
@@ -63,7 +64,8 @@ from quiver.topics.partitions import Partitions
 from quiver.traces.collector import TraceCollector
 from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.decision_applier import DecisionApplier
+from quiver.transactions.owners.joined_frames import JoinedFrames
+from quiver.transactions.owners.own_units import OwnUnits
 from quiver.transactions.publishing import TransactionPublishing
 from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
@@ -84,6 +86,7 @@ class Broker:
         self.limits = limits or Limits()
         self.clock = clock or SystemClock()
         self.settings = settings or BrokerSettings()
+        self._is_controller = self.settings.placement.is_controller
         self._storage = storage
         randomness = randomness or SystemRandomness()
         self.metadata = Metadata(
@@ -95,7 +98,8 @@ class Broker:
         self.delays = Delays(storage, self._catalogue, self._partitions, clock=self.clock)
         coordinator = Coordinator(self._producer_ids, clock=self.clock, open_max_ms=self.settings.transaction_max_ms)
         self.producer_contacts = ProducerContacts(coordinator, self._producer_ids)
-        self.publishing = self._new_publish(coordinator)
+        joined_frames = JoinedFrames()
+        self.publishing = self._new_publish(coordinator if self._is_controller else joined_frames)
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(self.metadata.view, clock=self.clock)
@@ -107,7 +111,7 @@ class Broker:
         self.lag = GroupLag(self.groups, self.streams, self.queues, clock=self.clock)
         self.offset_reset = OffsetReset(self.groups, self.streams, self._catalogue)
         self.group_admin = GroupAdmin(self.groups, self.streams, self.queues, self.lag, clock=self.clock)
-        self.transactions = self._new_transactions(coordinator)
+        self.transactions = self._new_transactions(coordinator, joined_frames)
         self.poll = Poll(self.groups, self.streams, clock=self.clock)
         self.poll_members = PollMembers(self.streams, self.poll.sessions)
         self.dead_letters = DeadLetters(self._catalogue, self._partitions, self.queues)
@@ -120,25 +124,24 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self._trace_collector, self.traces = self._new_traces()
+        self.trace_collector, self.traces = self._new_traces()
         self._storage_numbers, self.metrics = self._new_collector()
         self._maintenance, self._compactions = self._new_maintenance()
         self.topic_admin.subscribe(self.queues, self.delays, self.streams)
-        self._health = self._new_health()
+        self.node = NodeStatus(self._new_health(), self._partitions, self.settings.placement, clock=self.clock)
         self._running = False
-        self._started_at = self.clock.monotonic()
 
     def _new_topics(self) -> tuple[Partitions, TopicAdmin]:
         placement = self.settings.placement
         partitions = Partitions(self._storage, clock=self.clock, limits=self.limits, owns=placement.owns_partition)
-        auto_create, is_controller = self.settings.auto_create, placement.is_controller
+        auto_create, is_controller = self.settings.auto_create, self._is_controller
         return partitions, TopicAdmin(
             self._catalogue, partitions, auto_create=auto_create, is_controller=is_controller
         )
 
-    def _new_publish(self, coordinator: Coordinator) -> Publish:
+    def _new_publish(self, transactions: ProducerTransactions) -> Publish:
         return Publish(
-            self._catalogue, self._partitions, self.delays, coordinator, self.producer_contacts, clock=self.clock
+            self._catalogue, self._partitions, self.delays, transactions, self.producer_contacts, clock=self.clock
         )
 
     def _new_streams(self, randomness: Randomness) -> Streams:
@@ -173,14 +176,12 @@ class Broker:
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 
-    def _new_transactions(self, coordinator: Coordinator) -> Transactions:
-        applier = DecisionApplier(
-            coordinator, self._catalogue, self._partitions, self.delays, self.streams, self.queues
-        )
+    def _new_transactions(self, coordinator: Coordinator, frames: JoinedFrames) -> Transactions:
+        units = OwnUnits(self._catalogue, self._partitions, self.delays, self.streams, self.queues)
         publishing = TransactionPublishing(
             coordinator, self.publishing, self._catalogue, self._partitions, clock=self.clock
         )
-        return Transactions(coordinator, publishing, applier, self.streams, self.queues)
+        return Transactions(coordinator, publishing, units, frames)
 
     def _new_sampler(self) -> Sampler:
         backlog = BacklogCounter(
@@ -195,7 +196,7 @@ class Broker:
                 TopicNumbers(self._catalogue, self._partitions, self.delays, self.publishing, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
-                TraceNumbers(self._trace_collector.stats),
+                TraceNumbers(self.trace_collector.stats),
                 storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
@@ -221,7 +222,8 @@ class Broker:
                 *self.delays.tasks,
                 self.streams.task,
                 self.transactions.task,
-                self._trace_collector.task,
+                self.transactions.owner.task,
+                self.trace_collector.task,
                 *self.sampler.tasks,
             ],
         )
@@ -243,14 +245,13 @@ class Broker:
             await self.streams.catch_up()
         await self.delays.start()
         if groups_lost is None:
-            if self.settings.placement.is_controller:
-                await self.transactions.start(self._storage, leader_epoch)
+            await self.transactions.start(self._storage, leader_epoch, is_coordinator=self._is_controller)
             await self.queues.start()
         else:
             self.transactions.refuse(groups_lost)
-        if self.settings.placement.is_controller:
+        if self._is_controller:
             await self.schedules.start(self._storage, leader_epoch)
-        self._trace_collector.start()
+        self.trace_collector.start()
         self.topic_admin.resume_removals()
         self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
@@ -261,7 +262,7 @@ class Broker:
         await self.searches.stop()
         await self.redrive_jobs.stop()
         await self.sampler.stop()
-        await self._trace_collector.stop()
+        await self.trace_collector.stop()
         await self.topic_admin.stop()
         await self._compactions.stop()
         await self._maintenance.stop()
@@ -284,6 +285,10 @@ class Broker:
 
     def topic(self, name: str) -> Topic:
         return self._catalogue.topic(name)
+
+    def partition_workers(self, topic: Topic) -> tuple[int, ...]:
+        """Empty: this process owns them all."""
+        return ()
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""
@@ -380,20 +385,9 @@ class Broker:
             return following.producer_id, following.epoch
         return await self._producer_ids.new(), 0
 
-    # health
-
-    def problems(self) -> dict[str, str]:
-        """What cannot be written or read, and why; empty when all is well."""
-        return self._health.problems()
-
-    def warnings(self) -> dict[str, str]:
-        """What was found damaged, although everything can be read and written."""
-        return self._health.warnings()
-
     async def stats(self) -> BrokerStats:
-        uptime = self.clock.monotonic() - self._started_at
         topics = [await topic_details(topic, self._partitions.owned(topic.id)) for topic in self.topics()]
-        return BrokerStats(uptime, topics)
+        return BrokerStats(self.node.uptime_seconds, topics)
 
     def check_running(self) -> None:
         if not self._running:
