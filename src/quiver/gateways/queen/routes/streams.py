@@ -12,7 +12,7 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.acks.held_acks import LEASE_LOST, Ack, AckFinder
 from quiver.gateways.queen.acks.transaction_acks import TransactionAcks
-from quiver.gateways.queen.incoming import PushItem, for_queue, json_text
+from quiver.gateways.queen.incoming import PushItem, absent, for_queue, json_text
 from quiver.gateways.queen.messages import own_id, payload, shown_time
 from quiver.gateways.queen.queues import QueenQueues, checked_queue, group_name
 from quiver.gateways.queen.routes.acks import made_ack
@@ -53,7 +53,7 @@ class QueryResponse(msgspec.Struct, kw_only=True):
 class StateOperation(msgspec.Struct, kw_only=True):
     type: Annotated[str, Meta(description="upsert or delete.")]
     key: str
-    value: msgspec.Raw = msgspec.Raw(b"null")
+    value: msgspec.Raw = msgspec.field(default_factory=absent)
 
 
 class CycleAck(msgspec.Struct, kw_only=True, rename="camel"):

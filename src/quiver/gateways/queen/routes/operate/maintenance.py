@@ -67,7 +67,7 @@ class MaintenanceRoutes:
             maintenance_mode=self._modes.push == "on",
             pop_maintenance_mode=self._modes.is_pop_stopped,
             buffered_messages=count,
-            buffer_healthy=not self._broker.problems(),
+            buffer_healthy=not (await self._broker.node.health()).problems,
             buffer_stats={"pending": count, "isDraining": self._modes.push == "draining"},
         )
 

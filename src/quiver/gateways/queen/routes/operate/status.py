@@ -106,6 +106,8 @@ class StatusRoutes:
         found = await self._all(query)
         together = _together(found)
         sample = await self._broker.sampler.latest()
+        problems = (await self._broker.node.health()).problems
+        worker = {"workerId": 0, "connections": sample.connections, "status": "unhealthy" if problems else "healthy"}
         return Response(
             StatusResponse(
                 throughput=throughput,
@@ -113,13 +115,10 @@ class StatusRoutes:
                 messages=together,
                 leases={"active": together.processing},
                 dead_letter_queue={"total": sample.backlog.dead_letters},
-                workers=[{"workerId": 0, "connections": sample.connections, "status": self._health()}],
-                errors=self._broker.problems(),
+                workers=[worker],
+                errors=problems,
             )
         )
-
-    def _health(self) -> str:
-        return "unhealthy" if self._broker.problems() else "healthy"
 
     async def queues(self, request: Request) -> Response:
         return Response(QueueStatusList(queues=await self._all(request.query(StatusQuery))))
