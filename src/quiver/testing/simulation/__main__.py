@@ -23,8 +23,8 @@ def main() -> int:
         os.execv(sys.executable, [sys.executable, "-m", _MODULE, *sys.argv[1:]])  # noqa: S606 - this command again
     if options.seed is None:
         return _run_many(options)
-    report = run(options.seed, options.seconds, options.twice)
-    _show(report, options.seconds)
+    report = run(options.seed, options.seconds, options.twice, options.workers)
+    _show(report, options)
     return 1 if report.violations else 0
 
 
@@ -36,6 +36,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first of many seeds")
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds")
     parser.add_argument("--seconds", type=float, default=60.0, help="virtual seconds of faults in each run")
+    parser.add_argument("--workers", type=int, help="so many workers in each broker, instead of what the seed says")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the traces")
     parser.add_argument("--keep-going", action="store_true", help="show a seed that fails, and run the others too")
@@ -46,12 +47,14 @@ def _run_many(options: argparse.Namespace) -> int:
     seeds = range(options.first, options.first + options.seeds)
     clock = SystemClock()
     begun, passed, failed = clock.monotonic(), 0, list[int]()
-    reports = run_many(seeds, options.seconds, twice=options.twice, processes=options.processes)
+    reports = run_many(
+        seeds, options.seconds, twice=options.twice, processes=options.processes, workers=options.workers
+    )
     with closing(reports):
         for report in reports:
             if report.violations:
                 failed.append(report.seed)
-                _show(report, options.seconds)
+                _show(report, options)
                 if not options.keep_going:
                     return 1
             else:
@@ -68,7 +71,7 @@ def _tell(line: str) -> None:
     print(line, flush=True)
 
 
-def _show(report: Report, seconds: float) -> None:
+def _show(report: Report, options: argparse.Namespace) -> None:
     counts = ", ".join(f"{count} {what}" for what, count in sorted(report.counts.items()))
     _tell(
         f"seed {report.seed}: {report.seconds:.1f} virtual seconds, {report.turns} turns, trace {report.trace_hash}"
@@ -77,7 +80,9 @@ def _show(report: Report, seconds: float) -> None:
     for violation in report.violations[:_SHOWN_VIOLATIONS]:
         _tell(f"VIOLATION: {violation}")
     if report.violations:
-        command = f"python -m {_MODULE} --seed {report.seed} --seconds {seconds:g}"
+        command = f"python -m {_MODULE} --seed {report.seed} --seconds {options.seconds:g}"
+        if options.workers:
+            command += f" --workers {options.workers}"
         _tell(f"{len(report.violations)} violations. To repeat: {command}")
 
 

@@ -17,6 +17,7 @@ from quiver.testing.simulation.world import World
 _START_SECONDS = 60.0
 _END_SECONDS = 600.0
 _SHOWN_EVENTS = 40
+_WORKERS = [1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,8 @@ class Report:
 
 
 class Scenario:
-    def __init__(self, seed: int, seconds: float) -> None:
+    def __init__(self, seed: int, seconds: float, workers: int | None = None) -> None:
+        """Each node has so many workers; without a number, the seed decides."""
         self._seed, self._seconds = seed, seconds
         self._world = World(seed)
         self._errors: list[str] = []
@@ -40,7 +42,14 @@ class Scenario:
         self._processes = Processes(self._world, self._network, self.history, self._errors.append)
         count = self._chance.choice([1, 1, 1, 2, 3])
         self._nodes = [
-            Node(self._world, self._network, f"node-{number}", self._errors.append) for number in range(count)
+            Node(
+                self._world,
+                self._network,
+                f"node-{number}",
+                self._errors.append,
+                workers=workers or self._chance.choice(_WORKERS),
+            )
+            for number in range(count)
         ]
         self._faults = Faults(self._world, self._network, self.history, self._nodes, self._processes)
         self._workloads = workloads_of(self.history, self._chance, self._nodes, self._faults)
