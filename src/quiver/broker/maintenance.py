@@ -5,6 +5,7 @@ from typing import NamedTuple
 from quiver.model.topic import TopicConfig
 from quiver.partition.partition import Partition
 from quiver.producers.service import ProducerIds
+from quiver.streams.settled_retention import SettledRetention
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, paced
 from quiver.telemetry.failures import Failures
@@ -38,6 +39,7 @@ class Maintenance:
         catalogue: TopicCatalogue,
         partitions: Partitions,
         producer_ids: ProducerIds,
+        settled: SettledRetention,
         *,
         clock: Clock,
         every_seconds: float,
@@ -45,6 +47,7 @@ class Maintenance:
         self._catalogue = catalogue
         self._partitions = partitions
         self._producer_ids = producer_ids
+        self._settled = settled
         self._clock = clock
         self._snapshots_due = 0.0
         self._looks: dict[Partition, _Look] = {}
@@ -68,7 +71,7 @@ class Maintenance:
     async def _apply_retention(self, failures: Failures) -> None:
         before, self._looks, pace = self._looks, {}, Pace()
         for topic in self._catalogue.topics():
-            for partition in self._partitions.of(topic.id):
+            for number, partition in self._partitions.owned(topic.id):
                 if pace.is_used_up:
                     await pace.turn()
                 log = partition.log
@@ -82,6 +85,9 @@ class Maintenance:
                         self._looks[partition] = look
                 else:
                     self._looks[partition] = last
+                if topic.config.settled_retention_ms is not None:
+                    with failures.of(f"retention of {partition.name}"):
+                        await self._settled.apply(topic, number, partition)
 
     async def _snapshot_partitions(self, failures: Failures) -> None:
         async for partition in paced(self._partitions.all()):

@@ -18,12 +18,16 @@ async function open() {
   const stays = current !== null && place !== null && current.place.path === place.path;
   current?.leave();
   if (!place) {
+    current = null;
+    footer.replaceChildren();
+    drawNav(null);
+    document.title = "Quiver";
     main.replaceChildren(failure("There is no such page.", "The address does not name a page of the console."));
     return;
   }
   const view = new View(place, main, footer);
   current = view;
-  drawNav(place);
+  drawNav(place.path);
   try {
     const page = await import(`./${place.page}.js`);
     if (view.signal.aborted) return;

@@ -1,6 +1,6 @@
 """Pages of dead letters, and of those that were removed."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
 from quiver.dead_letters.search import dead_letter_size
@@ -43,3 +43,16 @@ async def first_page(
         found.append(dead_letter)
         size += dead_letter_size(dead_letter)
     return found, None
+
+
+def merged_removed(pages: Iterable[RemovedDeadLetterPage]) -> RemovedDeadLetterPage:
+    """Pages of several processes, each of which begins at the same place."""
+    pages = list(pages)
+    runs = sorted(run for page in pages for run in page.runs)
+    following = min((page.next for page in pages if page.next is not None), default=None)
+    if following is not None:  # what comes after it is not complete
+        runs = [run for run in runs if run[:2] < following]
+    if len(runs) > REMOVED_RUNS:
+        partition, _, end = runs[REMOVED_RUNS - 1]
+        following = DeadLetterId(partition, end)
+    return RemovedDeadLetterPage(runs[:REMOVED_RUNS], following)

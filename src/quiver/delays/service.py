@@ -118,20 +118,16 @@ class Delays:
 
         Without a partition it is searched for in all. Raises InvalidRequest if several have the id.
         """
-        if partition is not None:
-            numbers = [partition]
-        else:
-            count = self._catalogue.topic(topic_name).config.partitions
-            numbers = list(range(count))
-        found = [
+        return the_one(await self.find(topic_name, partition, id), topic_name, partition, id)
+
+    async def find(self, topic_name: str, partition: int | None, id: int) -> list[DelayedMessage]:
+        """Those with the id in one partition, or in all that this process has."""
+        topic = self._catalogue.topic(topic_name)
+        opened = [delays.place.partition for delays in self._partitions.of(topic.id)]
+        numbers = opened if partition is None else [partition]
+        return [
             message async for number in paced(numbers) if (message := await self._look_up(topic_name, number, id))
         ]
-        if not found:
-            raise DelayedNotFound(topic=topic_name, partition=partition, id=id)
-        if len(found) > 1:
-            having = ", ".join(str(message.partition) for message in found[:_SHOWN_PARTITIONS])
-            raise InvalidRequest(problem=f"several partitions have a delayed message {id} ({having}): say which")
-        return found[0]
 
     async def _look_up(self, topic_name: str, partition: int, id: int) -> DelayedMessage | None:
         delays = self._find(topic_name, partition)
@@ -230,6 +226,16 @@ async def delayed_page(pending: PendingMessages, total: int, *, skip: int, limit
         for time_ms, partition, id, priority in await delay_page(pending, skip, limit)
     ]
     return DelayedPage(messages, total)
+
+
+def the_one(found: Sequence[DelayedMessage], topic_name: str, partition: int | None, id: int) -> DelayedMessage:
+    """DelayedNotFound if there is none, InvalidRequest if there are several."""
+    if not found:
+        raise DelayedNotFound(topic=topic_name, partition=partition, id=id)
+    if len(found) > 1:
+        having = ", ".join(str(message.partition) for message in found[:_SHOWN_PARTITIONS])
+        raise InvalidRequest(problem=f"several partitions have a delayed message {id} ({having}): say which")
+    return found[0]
 
 
 def _schedule_of(delays: PartitionDelays) -> "asyncio.Future[Partition]":

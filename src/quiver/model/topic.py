@@ -35,6 +35,8 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_message_bytes: int | None = None
     ttl_ms: int | None = None
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
+    settled_retention_ms: int | None = None
+    """How long messages are kept that every group is done with."""
     queue: QueueSettings = QueueSettings()
     """The defaults for the topic's queue groups."""
     labels: dict[str, str] = {}
@@ -47,7 +49,8 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def roll_after_ms(self) -> int:
         """An active segment this old is closed, so that retention works on small topics too."""
-        return DAY_MS if self.retention_ms is None else max(1, min(DAY_MS, self.retention_ms // 4))
+        kept_ms = [each for each in (self.retention_ms, self.settled_retention_ms) if each is not None]
+        return max(1, min(DAY_MS, min(kept_ms) // 4)) if kept_ms else DAY_MS
 
     def settings(self) -> dict[str, Any]:
         """The settings with the names and in the form that users write."""
@@ -62,6 +65,9 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
             "dedup_window": format_duration(self.dedup_window_ms),
             "max_message_bytes": self.max_message_bytes,
             "ttl": None if self.ttl_ms is None else format_duration(self.ttl_ms),
+            "settled_retention": (
+                None if self.settled_retention_ms is None else format_duration(self.settled_retention_ms)
+            ),
             "priority_weights": list(self.priority_weights),
             **self.queue.settings(),
             "labels": dict(self.labels),
@@ -138,6 +144,7 @@ _SETTINGS: dict[str, Setting] = {
     "dedup_window": Setting("dedup_window_ms", duration(0, 7 * DAY_MS)),
     "max_message_bytes": Setting("max_message_bytes", size(1, 64 * MIB, optional=True)),
     "ttl": Setting("ttl_ms", optional_duration),
+    "settled_retention": Setting("settled_retention_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),
     "labels": Setting("labels", _labels),
     **QUEUE_SETTINGS,

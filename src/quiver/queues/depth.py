@@ -37,6 +37,8 @@ class PartitionDepth(NamedTuple):
     """When the oldest message that is not settled arrived."""
     blocked_keys: Sequence[tuple[bytes, int]] = ()
     consumers: Mapping[str, int] = {}
+    blocked: int = 0
+    """Messages that wait for an earlier one of their key."""
 
 
 class QueueDepth(NamedTuple):
@@ -59,23 +61,27 @@ class QueueDepth(NamedTuple):
     paused_since_ms: int | None = None
     """Set while the group gets nothing from the topic."""
     pause_reason: str = ""
+    blocked: int = 0
+    """Messages that wait for an earlier one of their key."""
 
 
 def queue_depth(group: str, parts: Iterable[PartitionDepth], *, now_ms: int, delayed: int) -> QueueDepth:
     """Over the partitions of a topic."""
     ready, blocked = [0] * LEVELS, list[tuple[bytes, int]]()
     consumers: dict[str, int] = {}
-    leased = retrying = dead = oldest_age_ms = 0
+    leased = retrying = dead = oldest_age_ms = waiting = 0
     for part in parts:
         ready = [sum(pair) for pair in zip(ready, part.ready_by_level, strict=True)]
         leased, retrying, dead = leased + part.leased, retrying + part.retrying, dead + part.dead
         blocked += part.blocked_keys
+        waiting += part.blocked
         if part.oldest_ms is not None:
             oldest_age_ms = max(oldest_age_ms, now_ms - part.oldest_ms)
         for consumer, held in part.consumers.items():
             consumers[consumer] = consumers.get(consumer, 0) + held
     blocked = sorted(blocked, key=lambda key: -key[1])[:_BLOCKED_KEYS_SHOWN]
-    return QueueDepth(group, sum(ready), ready, leased, retrying, delayed, dead, oldest_age_ms, blocked, consumers)
+    counts = (group, sum(ready), ready, leased, retrying, delayed, dead, oldest_age_ms)
+    return QueueDepth(*counts, blocked, consumers, blocked=waiting)
 
 
 class PartitionDepths:
@@ -138,6 +144,13 @@ class PartitionDepths:
         first = self._queues.get(topic_id, 0)
         return first is not None and first.state(group.id) is not None
 
+    def group_id(self, group: str) -> int:
+        """GroupNotFound."""
+        return self._groups.group(group).id
+
+    def is_known(self, group: str) -> bool:
+        return self._groups.find(group) is not None
+
     def pause_of(self, group: str, topic_id: int) -> Pause | None:
         found = self._groups.find(group)
         return None if found is None else found.paused.get(topic_id)
@@ -164,22 +177,44 @@ class QueueDepths:
     async def of_all(self, topic: str) -> list[QueueDepth]:
         """Of every queue group that has used the topic, by name."""
         found = self._catalogue.topic(topic)
-        names = sorted(self._partitions.groups_of(found.id))
         # A group may be deleted while others are looked at.
         return [
-            await self._depth(found, name) async for name in paced(names) if self._partitions.uses(name, found.id)
+            await self._depth(found, name)
+            async for name in paced(await self.groups_using(topic))
+            if self._partitions.uses(name, found.id)
         ]
 
     async def of(self, topic: str, group: str) -> QueueDepth:
         """GroupNotFound also when the group has never used the topic."""
+        await self.groups_using(topic, group)
+        return await self._depth(self._catalogue.topic(topic), group)
+
+    async def groups_using(self, topic: str, only: str | None = None) -> list[str]:
+        """The queue groups that have used a topic whose partition 0 this process owns; or one, or GroupNotFound."""
         found = self._catalogue.topic(topic)
-        self._partitions.check_use(group, found)
-        return await self._depth(found, group)
+        if only is None:
+            return sorted(self._partitions.groups_of(found.id))
+        self._partitions.check_use(only, found)
+        return [only]
+
+    async def owned(self, topic: str, groups: Sequence[str]) -> tuple[dict[str, list[PartitionDepth]], int]:
+        """The partitions of this process by group, and how many messages are delayed there. A group that was deleted
+        meanwhile is left out."""
+        found = self._catalogue.topic(topic)
+        parts = {
+            name: await self._partitions.of_topic(found, name)
+            async for name in paced(groups)
+            if self._partitions.is_known(name)
+        }
+        return parts, self._delays.pending_count(found.id)
 
     async def _depth(self, topic: Topic, group: str) -> QueueDepth:
         parts = await self._partitions.of_topic(topic, group)
         self._catalogue.topic_by_id(topic.id)
-        delayed = self._delays.pending_count(topic.id)
+        return self.of_parts(topic, group, parts, self._delays.pending_count(topic.id))
+
+    def of_parts(self, topic: Topic, group: str, parts: Iterable[PartitionDepth], delayed: int) -> QueueDepth:
+        """Over all partitions of a topic."""
         depth = queue_depth(group, parts, now_ms=self._clock.now_ms(), delayed=delayed)
         pause = self._partitions.pause_of(group, topic.id)
         return depth if pause is None else depth._replace(paused_since_ms=pause.since_ms, pause_reason=pause.reason)
@@ -211,6 +246,7 @@ async def partition_depth(
         await append_time_ms(partition, lowest) if with_age else None,
         state.blocked_keys(now_ms, _BLOCKED_KEYS_SHOWN),
         state.held_by(),
+        max(0, counts.read_ahead - sum(available)),
     )
 
 

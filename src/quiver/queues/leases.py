@@ -1,5 +1,6 @@
 """Who holds which message of a queue group until when, and which keys wait for what. Changes nothing."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from quiver.model.errors import InvalidRequest
@@ -61,6 +62,19 @@ def parse_lease_cursor(text: str) -> LeaseCursor:
     raise InvalidRequest(problem=f"cursor: {shown(text)} is not the `next` of a page of leases")
 
 
+def merged_leases(pages: Iterable[LeasePage], limit: int) -> LeasePage:
+    """Pages of several processes, each of which begins at the same place."""
+    pages = list(pages)
+    leases = sorted((lease for page in pages for lease in page.leases), key=lambda lease: lease[:2])
+    following = min((page.next for page in pages if page.next is not None), default=None)
+    if following is not None:  # what comes after it is not complete
+        leases = [lease for lease in leases if lease[:2] < following]
+    if len(leases) > limit:
+        following = LeaseCursor(*leases[limit][:2])
+    blocked = sorted((key for page in pages for key in page.blocked_keys), key=lambda key: -key.waiting)
+    return LeasePage(leases[:limit], blocked[:_BLOCKED_KEYS_SHOWN], following)
+
+
 class HeldKey(NamedTuple):
     """What a consumer holds of a key in one partition."""
 
@@ -87,8 +101,13 @@ class QueueLeases:
 
     async def page(self, topic: str, group: str, *, limit: int, after: LeaseCursor | None = None) -> LeasePage:
         """About `limit` messages. GroupNotFound also when the group has never used the topic."""
+        self._queues.depths.check_use(group, self._catalogue.topic(topic))
+        return await self.owned(topic, group, limit=limit, after=after)
+
+    async def owned(self, topic: str, group: str, *, limit: int, after: LeaseCursor | None = None) -> LeasePage:
+        """In the partitions of this process, whether or not it knows that the group uses the topic."""
         found = self._catalogue.topic(topic)
-        group_id = self._queues.depths.check_use(group, found).id
+        group_id = self._queues.depths.group_id(group)
         at = after or LeaseCursor(0, 0)
         leases: list[HeldMessage] = []
         blocked: list[WaitingKey] = []

@@ -34,6 +34,14 @@ class Received(NamedTuple):
     run: DeliveredRun
 
 
+def given_back(received: Sequence[Received]) -> list[SettleRequest]:
+    """Settles messages as if they had not been delivered."""
+    return [
+        SettleRequest(topic.id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False)
+        for topic, _, run in received
+    ]
+
+
 class PartitionLease:
     """What a receive call takes from one partition, under one lease."""
 
@@ -168,12 +176,8 @@ class ReceiveHandler:
 
     async def give_back(self, received: Sequence[Received]) -> None:
         """As if they had not been delivered."""
-        parts = [
-            SettleRequest(topic.id, run.partition, run.group_id, run.lease_id, NACK, [(run.start, run.end)], 0, False)
-            for topic, _, run in received
-        ]
-        if parts:
-            await self._settle.settle(parts)
+        if received:
+            await self._settle.settle(given_back(received))
 
     def give_back_later(self, received: Sequence[Received]) -> None:
         """The same, for callers that cannot wait."""

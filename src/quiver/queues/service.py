@@ -158,6 +158,19 @@ class Queues:
         """For a transaction that is being decided: all of them, or none and the first error is raised."""
         return await self._settle.prepare_acks(acks)
 
+    async def prepare_leases(self, decision: int, acks: Sequence[LeasedAcks]) -> None:
+        """For a transaction that another worker decides: on disk, and held until `end_prepared`, also over
+        restarts."""
+        await self._settle.prepare_leases(decision, acks)
+
+    async def end_prepared(self, decision: int, *, commit: bool) -> None:
+        """The outcome of that transaction: on return the acks are on disk, or their leases go on."""
+        await self._settle.end_prepared(decision, commit=commit)
+
+    def prepared_decisions(self) -> set[int]:
+        """Those that have leases here and whose outcome is not known."""
+        return self._settle.prepared_decisions()
+
     # the queues of partitions
 
     async def partition_queue(self, topic: Topic, partition: int) -> PartitionQueue:
@@ -243,6 +256,21 @@ class Queues:
                 first_ms, last_ms, held = found.get(name, one._replace(held=0))
                 found[name] = Consumer(min(first_ms, one[0]), max(last_ms, one[1]), held + one.held)
         return found
+
+    async def leave(self, topic: str, group: str) -> None:
+        """The group forgets its position in a topic. Nothing happens if it has none."""
+        found = self._catalogue.topic(topic)
+        known = self._groups.find(group)
+        if known is None or not self.depths.uses(group, found.id):
+            return
+        for queue in self._topic_queues.of_group(known.id):
+            if queue.topic.id == found.id:
+                if queue.waiting:  # they would begin again at once
+                    raise GroupNotEmpty(group=group, members=len(queue.waiting))
+                self._topic_queues.close_queue(queue, GroupNotFound(group=group))
+        queues = sorted(self.partition_queues(found.id).items(), reverse=True)  # 0 says that it uses the topic
+        for _, partition_queue in queues:
+            await partition_queue.forget(known.id)
 
     # what happens to topics and groups
 

@@ -123,12 +123,16 @@ def _check_times(batch: pa.RecordBatch, header: FrameHeader, layout: Layout) -> 
 
 
 def _check_message_sizes(batch: pa.RecordBatch, layout: Layout, most: int) -> None:
-    sizes = np.zeros(batch.num_rows, np.int64)
-    for column in (VALUE, KEY, ID):
-        if column in layout.columns:
-            sizes += np.diff(_offsets(batch.column(layout.place(column))))
-    if HEADERS in layout.columns:
-        headers = batch.column(layout.place(HEADERS))
+    columns = [batch.column(layout.place(column)) for column in (VALUE, KEY, ID) if column in layout.columns]
+    lengths = [np.diff(_offsets(column)) for column in columns]
+    headers = batch.column(layout.place(HEADERS)) if HEADERS in layout.columns else None
+    bound = sum(int(np.maximum.reduce(each)) for each in lengths)
+    if headers is not None:
+        bound += int(_offsets(headers.keys)[-1]) + int(_offsets(headers.items)[-1])
+    if bound <= most:
+        return  # as for most frames: no message can be larger
+    sizes = np.add.reduce(lengths, dtype=np.int64)
+    if headers is not None:
         rows = _offsets(headers)
         sizes += np.diff(_offsets(headers.keys)[rows]) + np.diff(_offsets(headers.items)[rows])
     largest = int(sizes.max())
@@ -136,8 +140,8 @@ def _check_message_sizes(batch: pa.RecordBatch, layout: Layout, most: int) -> No
         raise MessageTooLarge(size=largest, limit=most)
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int64]:
+def _offsets(array: pa.Array) -> npt.NDArray[np.int32]:
     """Where the items of a binary or map array begin and end, as read from a batch (so it is no slice)."""
     if len(array) == 0:
-        return np.zeros(1, np.int64)
-    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1).astype(np.int64)
+        return np.zeros(1, np.int32)
+    return np.frombuffer(array.buffers()[1], np.int32, len(array) + 1)

@@ -15,12 +15,20 @@ from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
+from quiver.routing.dead_letters.jobs import RoutedRedriveJobs
+from quiver.routing.dead_letters.service import RoutedDeadLetters
+from quiver.routing.delays.service import RoutedDelays
 from quiver.routing.messages.fetch import RoutedFetch
 from quiver.routing.messages.requests import FetchOptions
 from quiver.routing.messages.service import RoutedMessages
 from quiver.routing.not_routed import NotRouted
+from quiver.routing.outbox.targets import LinkedTargets
 from quiver.routing.owners import Owners
+from quiver.routing.queues.first_use import LinkedQueues
+from quiver.routing.queues.looks import QueueUses, RoutedDepths, RoutedLeases, RoutedQueueStats
+from quiver.routing.queues.service import RoutedQueues
 from quiver.routing.scatter import Scatter
+from quiver.routing.schedules.service import RoutedSchedules
 from quiver.routing.topics.other_owners import LinkedOwners
 from quiver.routing.topics.service import RoutedTopics
 from quiver.topics.compaction import TopicCompaction
@@ -38,12 +46,12 @@ class RoutedBroker:
         self.groups = local.groups
         self.life: Any = NotRouted("life")
         self.traces: Any = NotRouted("traces")
-        self.queues: Any = NotRouted("queues", settings_of=local.queues.settings_of)
-        self.queue_depths: Any = NotRouted("queue_depths")
-        self.queue_stats: Any = NotRouted("queue_stats")
-        self.queue_leases: Any = NotRouted("queue_leases")
-        self.dead_letters: Any = NotRouted("dead_letters")
-        self.redrive_jobs: Any = NotRouted("redrive_jobs")
+        self.queues = RoutedQueues(local, owners, peers)
+        uses = QueueUses(local, owners, peers)
+        self.queue_depths = RoutedDepths(local, uses, scatter)
+        self.queue_leases = RoutedLeases(local, owners, peers, uses, scatter)
+        self.queue_stats = RoutedQueueStats(local, scatter)
+        self.dead_letters = RoutedDeadLetters(local, owners, peers, scatter)
         self.searches: Any = NotRouted("searches")
         self.tails: Any = NotRouted("tails")
         self.group_admin: Any = NotRouted("group_admin")
@@ -52,13 +60,23 @@ class RoutedBroker:
         self.streams: Any = NotRouted("streams", topic_name=local.streams.topic_name, members=members)
         self.poll: Any = NotRouted("poll")
         self.poll_members: Any = NotRouted("poll_members")
-        self.delays: Any = NotRouted("delays")
-        self.schedules: Any = NotRouted("schedules")
+        self.delays = RoutedDelays(local, owners, peers, scatter)
+        is_controller = owners.placement.is_controller
+        self.redrive_jobs = local.redrive_jobs if is_controller else RoutedRedriveJobs(peers)
+        self.schedules = local.schedules if is_controller else RoutedSchedules(peers)
         self.transactions: Any = NotRouted("transactions")
         self.metrics = local.metrics
         self.sampler = local.sampler
+        self._share(owners, peers)
+
+    def _share(self, owners: Owners, peers: Peers) -> None:
+        """What the parts of the broker ask of other owners themselves."""
         if owners.placement.is_controller:
-            local.topic_admin.share_with(LinkedOwners(peers))
+            self._local.topic_admin.share_with(LinkedOwners(peers))
+        self._local.queues.share_with(LinkedQueues(owners, peers))
+        self._local.move_targets.others = LinkedTargets(owners, peers)
+        self._local.dead_letter_mover.topics = self._topics
+        self._local.redrive_jobs.dead_letters = self.dead_letters
 
     @property
     def node_id(self) -> str:

@@ -22,6 +22,12 @@ class Look(NamedTuple, Generic[T]):
     def values(self) -> list[T]:
         return [self.answers[worker] for worker in sorted(self.answers)]
 
+    def complete(self) -> list[T]:
+        """The same; raises WorkerUnavailable if one is missing."""
+        for error in self.missing.values():
+            raise error
+        return self.values()
+
 
 class Scatter:
     """`local` is the same call of this worker, which needs no link."""

@@ -128,6 +128,10 @@ class GroupAdmin:
         await self._streams.delete(name)
         await self._streams.owners.queues.group_deleted(group_id)
 
+    async def leave_topic(self, name: str, topic: str) -> None:
+        """A queue group forgets where it is in a topic, and begins again with its next receive."""
+        await self._queues.leave(topic, name)
+
     def _members(self, group: Group) -> list[MemberDetails]:
         """The consumers of a queue group; each of them receives from all partitions."""
         if group.kind == "stream":

@@ -27,6 +27,8 @@ class PartitionLag(NamedTuple):
     retrying: int = 0
     blocked_keys: int = 0
     """Keys of a queue group whose messages wait for an earlier one; at most 20 per partition are counted."""
+    blocked: int = 0
+    """Those messages, which are not part of the lag."""
 
 
 class GroupLag:
@@ -86,4 +88,5 @@ class GroupLag:
             leased=part.leased,
             retrying=part.retrying,
             blocked_keys=len(part.blocked_keys),
+            blocked=part.blocked,
         )

@@ -8,6 +8,7 @@ FILES = "/console/"
 """Files for browsers, not answers about what the broker holds."""
 LEASING = {
     "/groups/{group}/poll",
+    "/api/v1/pop",
     "/api/v1/pop/queue/{queue}",
     "/api/v1/pop/queue/{queue}/partition/{partition_name}",
 }

@@ -56,8 +56,11 @@ def test_every_page_fits_a_narrow_window(console: ConsolePage) -> None:
 
 
 def test_a_page_that_does_not_exist_says_so(console: ConsolePage) -> None:
+    console.open("groups")
     console.tab.goto(f"{console.broker.http}/console#/nowhere/at/all")
     expect(console.tab.get_by_role("alert")).to_contain_text("no such page")
+    expect(console.tab.locator("[aria-current=page]")).to_have_count(0)
+    expect(console.commands).to_have_count(0)
 
 
 def test_a_topic_that_does_not_exist_says_so(console: ConsolePage) -> None:

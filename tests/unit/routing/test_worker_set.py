@@ -119,5 +119,5 @@ async def test_a_worker_that_hangs_is_given_up(workers: WorkerSet, monkeypatch: 
 
 
 async def test_what_is_not_routed_is_refused(workers: WorkerSet) -> None:
-    with pytest.raises(NotSupported, match=r"delays\.page of a broker with several workers is not available"):
-        await workers[1].broker.delays.page("t")
+    with pytest.raises(NotSupported, match=r"life\.of of a broker with several workers is not available"):
+        await workers[1].broker.life.of("t")

@@ -35,6 +35,7 @@ _HELP = {
     "dedup_window": "How long message ids are remembered, such as 10m; 0: not at all.",
     "max_message_bytes": "The largest message of this topic, such as 256KiB; none: the broker's limit.",
     "ttl": "Messages expire this long after they arrive.",
+    "settled_retention": "How long messages are kept that every group is done with; none: as long as the others.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
     "labels": "Notes about the topic, such as team=billing,tier=1; they replace those that it has.",
     **QUEUE_HELP,

@@ -58,6 +58,8 @@ class TopicSettings(QueueSettings, total=False):
     """The largest message; None: the broker's limit."""
     ttl: Duration | None
     """Messages expire this long after they were stored (never)."""
+    settled_retention: Duration | None
+    """How long messages are kept that every group is done with (as long as the others)."""
     priority_weights: Sequence[int] | str
     """Five, from critical to background (50, 25, 15, 7, 3)."""
     labels: Mapping[str, str]

@@ -144,7 +144,7 @@ def with_parent(rows: Rows, parent: TraceParent) -> Rows:
 
 def _fitting(rows: Rows, places: Indices, max_message_bytes: int) -> Indices:
     """Those whose message is not too large with the header, and as many as fit a frame."""
-    fitting = places[rows.sizes()[places] + HEADER_SIZE <= max_message_bytes]
+    fitting = places[rows.sizes_at(places) + HEADER_SIZE <= max_message_bytes]
     room = _MOST_FRAME_BYTES - rows.nbytes - 4 * len(rows)
     return fitting[: max(0, room // _ENTRY_BYTES)]
 

@@ -185,9 +185,19 @@ class Rows:
         for bit in _HASHED:
             if bit in self.arrays:
                 sizes += np.diff(_offsets(self.arrays[bit]))
-        if HEADERS.bit in self.arrays and len(sizes):
-            sizes += self.arrays[HEADERS.bit].nbytes // len(sizes)
-        return sizes
+        return sizes + self._average_headers()
+
+    def sizes_at(self, places: Indices) -> Sizes:
+        """The same of some messages."""
+        values = self.arrays[VALUE.bit]
+        columns = [values.ends if isinstance(values, BytesList) else _offsets(values)]
+        columns += [_offsets(self.arrays[bit]) for bit in _HASHED if bit in self.arrays]
+        sizes: Sizes = np.add.reduce([ends[places + 1] - ends[places] for ends in columns], dtype=np.int64)
+        return sizes + self._average_headers()
+
+    def _average_headers(self) -> int:
+        headers = self.arrays.get(HEADERS.bit)
+        return headers.nbytes // len(self) if headers is not None and len(self) else 0
 
     def cuts(self, limits: BatchLimits, max_message_bytes: int) -> Iterator[tuple[int, int, int]]:
         """Start, stop and bytes of runs within limits. Raises MessageTooLarge for a message over its own limit."""

@@ -91,8 +91,8 @@ export function show(view) {
       fill(
         topicArea,
         empty(
-          "No traffic yet",
-          "Topics that are published to or read from appear here.",
+          "No traffic at the moment",
+          "Topics appear here while they are published to or read from.",
           h("a", { class: "button", href: "#/publish" }, "Publish a message"),
         ),
       );

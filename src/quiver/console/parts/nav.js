@@ -38,10 +38,10 @@ const icon = (name) =>
 /** @type {Set<string>} */
 const absent = new Set(Object.keys(NEEDS));
 
-/** @param {import("../lib/routes.js").Place} place */
-export function drawNav(place) {
+/** @param {string | null} path of the page that is shown, if there is such a page */
+export function drawNav(path) {
   const nav = /** @type {HTMLElement} */ (document.getElementById("nav"));
-  const first = place.path.split("/")[0] || "overview";
+  const first = path === null ? "" : path.split("/")[0] || "overview";
   const items = SECTIONS.map(([title, letters]) => [
     title ? h("div", { class: "nav-title" }, title) : null,
     /** @type {string[]} */ (letters).filter((letter) => !absent.has(letter)).map((letter) => item(letter, first)),
@@ -61,7 +61,7 @@ export function drawNav(place) {
   );
   for (const letter of [...absent]) {
     void has(NEEDS[/** @type {keyof typeof NEEDS} */ (letter)]).then(
-      (found) => found && absent.delete(letter) && drawNav(place),
+      (found) => found && absent.delete(letter) && drawNav(path),
       () => undefined,
     );
   }

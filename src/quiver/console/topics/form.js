@@ -23,6 +23,7 @@ export const SETTINGS = {
   dedup_window: ["duration", "How long message ids are remembered."],
   max_message_bytes: ["size", "The largest message; none: the broker's limit."],
   ttl: ["duration", "After this long a message is not delivered any more; none: never."],
+  settled_retention: ["duration", "How long messages are kept that every group is done with."],
   priority_weights: ["list", "How the five priorities share deliveries, from critical to background."],
   labels: ["object", "Notes about the topic, as a JSON object of texts."],
   max_attempts: ["number", "Deliveries of a queue group before a message becomes a dead letter."],

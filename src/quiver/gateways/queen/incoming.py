@@ -2,15 +2,19 @@
 
 import re
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.media import JSON, Media
-from quiver.gateways.queen.messages import TRACE_HEADER, TRANSACTION_HEADER, checked_text, dedup_id
+from quiver.gateways.queen.identifiers import random_id
+from quiver.gateways.queen.messages import ID_HEADER, TRACE_HEADER, TRANSACTION_HEADER, checked_text, dedup_id
+from quiver.gateways.queen.options import definition_of
 from quiver.gateways.queen.queues import checked_queue, partition_key
 from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage
+from quiver.model.topic import Topic
 
 _ABSENT = msgspec.Raw()
 _LONGEST_TRANSACTION_ID = 512
@@ -56,6 +60,20 @@ class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
             headers=headers or None,
             id=dedup_id(key, self.transaction_id) if self.transaction_id else None,
         )
+
+
+def for_queue(message: NewMessage, topic: Topic, now_ms: int) -> NewMessage:
+    """The message as the options of its queue want it: with delayedProcessing, it is delayed.
+
+    A delayed message gets its offset when it is due. So it has its ids in headers.
+    """
+    seconds = definition_of(topic).options.delayed_processing
+    if not seconds:
+        return message
+    headers = dict(message.headers or {})
+    headers[ID_HEADER] = (random_id() if message.id is None else str(UUID(bytes=message.id))).encode()
+    headers.setdefault(TRANSACTION_HEADER, headers[ID_HEADER])
+    return msgspec.structs.replace(message, headers=headers, deliver_at_ms=now_ms + seconds * 1000)
 
 
 def _json_text(given: msgspec.Raw, media: Media) -> bytes:

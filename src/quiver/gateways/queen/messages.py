@@ -11,6 +11,8 @@ from quiver.gateways.queen.identifiers import message_id
 from quiver.model.times import format_time
 
 TRANSACTION_HEADER, TRACE_HEADER = "queen-transaction-id", "queen-trace-id"
+ID_HEADER = "queen-message-id"
+"""Of messages that got their id before their offset."""
 _DIGEST_BYTES = 16
 _checked_json = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -31,6 +33,12 @@ def dedup_id(key: bytes, transaction_id: str) -> bytes:
 def transaction_id(headers: dict[str, bytes], topic_id: int, partition: int, offset: int) -> str:
     """The one that the message was pushed with; otherwise its place, in the form of a UUID."""
     given = headers.get(TRANSACTION_HEADER)
+    return message_id(topic_id, partition, offset) if given is None else given.decode(errors="replace")
+
+
+def own_id(headers: dict[str, bytes] | None, topic_id: int, partition: int, offset: int) -> str:
+    """The id of a message: its place, unless it was delayed."""
+    given = (headers or {}).get(ID_HEADER)
     return message_id(topic_id, partition, offset) if given is None else given.decode(errors="replace")
 
 

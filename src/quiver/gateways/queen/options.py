@@ -1,5 +1,6 @@
 """The options of a queue, and the settings of the topic that they become."""
 
+from functools import lru_cache
 from typing import Annotated, Any
 
 import msgspec
@@ -31,19 +32,24 @@ class QueueOptions(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     dead_letter_queue: Annotated[bool, Meta(description="Kept and shown; there are always dead letters.")] = False
     dlq_after_max_retries: Annotated[bool, Meta(description="Kept and shown; it is always so.")] = False
     priority: Annotated[int, Meta(description="Kept and shown.")] = 0
-    delayed_processing: Seconds = 0
-    window_buffer: Seconds = 0
+    delayed_processing: Annotated[Seconds, Meta(description="Messages enter the queue this long after the push.")] = 0
+    window_buffer: Annotated[
+        Seconds, Meta(description="A partition is delivered when nothing was pushed to it for so long.")
+    ] = 0
     retention_seconds: Annotated[Seconds, Meta(description="With `retentionEnabled`; 0: kept for ever.")] = 0
-    completed_retention_seconds: Seconds = 0
+    completed_retention_seconds: Annotated[
+        Seconds, Meta(description="With `retentionEnabled`: messages that every group is done with are removed.")
+    ] = 0
     retention_enabled: bool = False
     encryption_enabled: Annotated[bool, Meta(description="True is refused.")] = False
-    max_wait_time_seconds: Seconds = 0
+    max_wait_time_seconds: Annotated[
+        Seconds, Meta(description="Messages that have waited longer become dead letters; 0: never.")
+    ] = 0
     dedup_window_seconds: Annotated[
         int, Meta(ge=0, le=_LONGEST_SECONDS, description="How long a transactionId is known in its partition.")
     ] = 3600
 
 
-_NOT_SUPPORTED = ("delayed_processing", "window_buffer", "completed_retention_seconds", "max_wait_time_seconds")
 _DEFAULTS = QueueOptions()
 
 
@@ -56,10 +62,6 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
         """InvalidRequest for what this broker cannot do."""
         if self.options.encryption_enabled:
             raise InvalidRequest(problem="this broker cannot encrypt messages: leave encryptionEnabled out")
-        for name in _NOT_SUPPORTED:
-            if getattr(self.options, name):
-                shown = "".join([name.split("_")[0], *(part.capitalize() for part in name.split("_")[1:])])
-                raise InvalidRequest(problem=f"{shown} is not supported: leave it out, or set it to 0")
         for name, text in (("namespace", self.namespace), ("task", self.task)):
             if len(text.encode()) > _LONGEST_TEXT:
                 raise InvalidRequest(problem=f"{name} has more than {_LONGEST_TEXT} bytes")
@@ -76,6 +78,7 @@ def definition_of(topic: Topic) -> QueueDefinition:
     )
 
 
+@lru_cache(maxsize=1024)
 def _options(text: str) -> QueueOptions:
     try:
         return msgspec.json.decode(text, type=QueueOptions)
@@ -91,7 +94,8 @@ def topic_settings(definition: QueueDefinition, labels: dict[str, str], limits: 
         TASK_LABEL: definition.task,
         OPTIONS_LABEL: msgspec.json.encode(options).decode(),
     }
-    keeps = not options.retention_enabled or not options.retention_seconds
+    kept = options.retention_seconds if options.retention_enabled else 0
+    kept_when_completed = options.completed_retention_seconds if options.retention_enabled else 0
     return {
         "visibility": options.lease_time,
         "max_attempts": options.retry_limit + 1,
@@ -99,7 +103,9 @@ def topic_settings(definition: QueueDefinition, labels: dict[str, str], limits: 
         "count_expired": False,
         "max_unacked": _MOST_UNACKED,
         "dedup_window": options.dedup_window_seconds,
-        "retention": None if keeps else options.retention_seconds,
+        "retention": kept or None,
+        "settled_retention": kept_when_completed or None,
+        "ttl": options.max_wait_time_seconds or None,
         "max_message_bytes": limits.frame_bytes // 2,
         "labels": {**labels, **noted},
     }

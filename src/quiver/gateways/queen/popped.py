@@ -8,8 +8,8 @@ from msgspec import Meta
 
 from quiver.gateways.http.media import Media
 from quiver.gateways.queen.acks.leased_messages import LeasedBatch
-from quiver.gateways.queen.identifiers import LeaseId, LeasePlace, message_id, partition_id
-from quiver.gateways.queen.messages import TRANSACTION_HEADER, payload, shown_time, trace_id
+from quiver.gateways.queen.identifiers import LeaseId, LeasePlace, partition_id
+from quiver.gateways.queen.messages import TRANSACTION_HEADER, own_id, payload, shown_time, trace_id
 from quiver.gateways.queen.queues import QUEUE_MODE, partition_name
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame
@@ -83,7 +83,7 @@ class Popped:
         for offset, key, value, headers in zip(
             frame.offsets(), frame.keys(), frame.values(), frame.headers(), strict=True
         ):
-            id = message_id(topic_id, partition, offset)
+            id = own_id(headers, topic_id, partition, offset)
             given = headers.get(TRANSACTION_HEADER)
             transaction = id if given is None else given.decode(errors="replace")
             self._batch(one, key).add(transaction, offset)

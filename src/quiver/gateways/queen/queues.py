@@ -1,9 +1,10 @@
 """The queues: topics that are created at the first push, with the settings of their options."""
 
+import builtins
 import contextlib
 from typing import TYPE_CHECKING
 
-from quiver.gateways.queen.options import QueueDefinition, topic_settings
+from quiver.gateways.queen.options import NAMESPACE_LABEL, TASK_LABEL, QueueDefinition, topic_settings
 from quiver.model.dead_letter import is_dead_letter_topic
 from quiver.model.errors import InvalidRequest, TopicExists, TopicNotFound
 from quiver.model.names import check_name, is_internal
@@ -34,6 +35,15 @@ class QueenQueues:
         """Without the broker's own topics, and without those of dead letters."""
         topics = self._broker.topics()
         return [topic for topic in topics if not is_internal(topic.name) and not is_dead_letter_topic(topic.name)]
+
+    def chosen(self, namespace: str | None, task: str | None) -> "builtins.list[Topic]":
+        """Those of a namespace, of a task, or of both; without either, all."""
+        return [
+            topic
+            for topic in self.list()
+            if namespace in (None, topic.config.labels.get(NAMESPACE_LABEL, ""))
+            and task in (None, topic.config.labels.get(TASK_LABEL, ""))
+        ]
 
     async def ensure(self, name: str) -> Topic:
         """The queue, created with default options if it does not exist."""

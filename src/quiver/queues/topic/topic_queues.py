@@ -93,17 +93,17 @@ class TopicQueues:
 
     async def close_topic(self, topic_id: int) -> None:
         async for queue in paced(self.of_topic(topic_id)):
-            self._close(queue, TopicNotFound(topic=queue.topic.name))
+            self.close_queue(queue, TopicNotFound(topic=queue.topic.name))
 
     def close_group(self, group_id: int, error: QuiverError) -> None:
         for queue in self.of_group(group_id):
-            self._close(queue, error)
+            self.close_queue(queue, error)
 
     async def close(self, error: QuiverError) -> None:
         """Whoever waits gets the error."""
         async for queue in paced(list(self._known.values())):
             queue.close(error)
 
-    def _close(self, queue: TopicQueue, error: QuiverError) -> None:
+    def close_queue(self, queue: TopicQueue, error: QuiverError) -> None:
         if self._known.pop((queue.topic.id, queue.group_id), None) is not None:
             queue.close(error)

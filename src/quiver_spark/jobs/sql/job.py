@@ -16,7 +16,7 @@ from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.replay.source import TopicSource
 from quiver_spark.jobs.run_record import RunRecord, RunRecords, default_directory
-from quiver_spark.jobs.sql.tables import Fields, as_tables, check_names, fields_of, json_columns
+from quiver_spark.jobs.sql.tables import Fields, as_tables, check_names, field_columns, fields_of, json_columns
 from quiver_spark.jobs.sql.transforms import as_messages, with_fields
 from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.jobs.terminal import table_lines
@@ -68,7 +68,7 @@ def run(
     details: dict[str, Any] = {"to": target, "messages_read": total}
     bar = progress_bar("sql", total, wanted=show_progress)
     with spark_failures("the query"), as_tables(spark, _frames(spark, origin, ranges, fields)), bar as shown:
-        rows = as_messages(spark.sql(query), key)
+        rows = as_messages(spark.sql(query), key, field_columns(fields))
         if dry_run:
             return _preview(spark.sql(query), {**details, "dry_run": True}, watch)
         make_topic(target, to_bootstrap or options.bootstrap, _partitions(ranges))

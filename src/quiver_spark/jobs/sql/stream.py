@@ -14,7 +14,7 @@ from quiver_spark.jobs.arguments import SessionOrFactory, commit_options, option
 from quiver_spark.jobs.progress import Summary
 from quiver_spark.jobs.sql.job import write_once
 from quiver_spark.jobs.sql.query_state import QueryState, local_checkpoint, new_state, read_state
-from quiver_spark.jobs.sql.tables import Fields, as_tables, check_names, fields_of, json_columns
+from quiver_spark.jobs.sql.tables import Fields, as_tables, check_names, field_columns, fields_of, json_columns
 from quiver_spark.jobs.sql.transforms import as_messages, with_fields
 from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.jobs.terminal import bar_lines
@@ -77,17 +77,18 @@ def run_stream(
     frames = {topic: _frame(spark, topic, texts, fields, delay) for topic in options.topics}
     with spark_failures("the query"), as_tables(spark, frames):
         result = spark.sql(query)
+        rows = as_messages(result, key, field_columns(fields))
         if dry_run:
             columns = [f"{name} {kind}" for name, kind in result.dtypes]
             return Summary(job="sql", details={"to": target, "dry_run": True, "columns": columns})
         make_topic(target, bootstrap, _partitions(options))
-        running = _start(as_messages(result, key), sink, settings, state)
+        running = _start(rows, sink, settings, state)
         batches = _follow(running, show_progress)
-    rows = [batch["numInputRows"] for batch in batches]
-    details = {"to": target, "messages_read": sum(rows), "batches": len(batches), "checkpoint": settings.checkpoint}
+    counts = [batch["numInputRows"] for batch in batches]
+    details = {"to": target, "messages_read": sum(counts), "batches": len(batches), "checkpoint": settings.checkpoint}
     bars = [
         (f"batch {batch['batchId']}", count, f"{count:,} messages")
-        for batch, count in zip(batches, rows, strict=True)
+        for batch, count in zip(batches, counts, strict=True)
     ]
     return Summary(
         job="sql",

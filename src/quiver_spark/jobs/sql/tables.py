@@ -61,6 +61,12 @@ def json_columns(fields: pa.Schema) -> JsonColumns | None:
     return JsonColumns(fields) if len(fields) else None
 
 
+def field_columns(fields: Fields) -> list[list[str]]:
+    """The names of the columns that the tables have for fields of values."""
+    found = map(json_columns, fields.values())
+    return [each.columns.names for each in found if each is not None]
+
+
 @contextmanager
 def as_tables(spark: "SparkSession", frames: "Mapping[str, DataFrame]") -> Iterator[None]:
     """Makes a view of each topic, under its name and its plain name; they are gone afterwards."""

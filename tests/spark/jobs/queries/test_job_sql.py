@@ -50,13 +50,13 @@ def test_a_batch_is_written_once(
     }
     source = {"topic": topic, "bootstrap": spark_broker.address}
     for _ in range(2):
-        sql.run(
-            spark, f"select key, value from `{topic}` where amount > 9", source, target, run_id="r", state=tmp_path
-        )
+        sql.run(spark, f"select * from `{topic}` where amount > 9", source, target, run_id="r", state=tmp_path)
         publish_orders(spark_broker, topic, range(20, 21))
     assert len(sdk_rows(spark_broker, target)) == 2 + 3, "a run with an id is about the messages of its beginning"
     with pytest.raises(QuiverError, match="the query failed in Spark"):
         sql.run(spark, "select nothing from nowhere", source, target)
+    with pytest.raises(InvalidRequest, match="and 'double', for which a message has no place"):
+        sql.run(spark, f"select value, 2 * amount as double from `{topic}`", source, target)
     with pytest.raises(InvalidRequest, match="name the topics"):
         sql.run(spark, "select 1", {"topicPattern": "x.*", **source, "topic": None}, target)
 
@@ -67,7 +67,7 @@ def test_a_stream_continues(spark: "SparkSession", spark_broker: BrokerProcess, 
     plain, sums = f"{topic}-large", f"{topic}-sums"
     settings = StreamSettings(str(tmp_path / "plain"), once=True)
     changes = StreamSettings(str(tmp_path / "sums"), once=True, updates=True)
-    query = f"select id, amount from `{topic}` where id % 2 = 0"
+    query = f"select * from `{topic}` where id % 2 = 0"
     assert sql.run_stream(spark, query, source, plain, settings, dry_run=True).details["columns"]
     for numbers in (range(10), range(10, 14)):
         if numbers.start:

@@ -99,8 +99,10 @@ def _settled(settlement: Settlement) -> SettledPart:
 
 async def _describe(broker: Facade, request: DescribeQueues) -> Message:
     if request.group is None:
-        return QueueDepths([QueueDepth(*depth) for depth in await broker.queue_depths.of_all(request.topic)])
-    return QueueDepths([QueueDepth(*await broker.queue_depths.of(request.topic, request.group))])
+        found = await broker.queue_depths.of_all(request.topic)
+    else:
+        found = [await broker.queue_depths.of(request.topic, request.group)]
+    return QueueDepths([QueueDepth(*depth[:-1]) for depth in found])  # without `blocked`
 
 
 async def _pause(broker: Facade, request: PauseQueue) -> Message:

@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING
 
 from quiver.gateways.queen.acks.leased_messages import LeasedMessages
-from quiver.gateways.queen.identifiers import LeaseId, parse_message_id
-from quiver.gateways.queen.messages import dedup_id
+from quiver.gateways.queen.identifiers import LeaseId
+from quiver.gateways.queen.stored_messages import find_message
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic import Topic
-from quiver.structures.murmur2 import partition_for
 
 if TYPE_CHECKING:
     from quiver.routing.facade import Facade
@@ -42,10 +41,4 @@ class SettledMessages:
             offset = None if batch is None else batch.offset_of(transaction)
             if offset is not None:
                 return partition, offset
-        if key is not None:
-            partition = partition_for(key, topic.config.partitions)
-            offset = await self._broker.find_id(topic.id, partition, dedup_id(key, transaction))
-            if offset is not None:
-                return partition, offset
-        named = parse_message_id(transaction)
-        return None if named is None or named.topic_id != topic.id else (named.partition, named.offset)
+        return await find_message(self._broker, topic, key, transaction)

@@ -11,8 +11,8 @@ from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.gateways.queen.identifiers import message_id, partition_id
-from quiver.gateways.queen.messages import payload, shown_time, transaction_id
+from quiver.gateways.queen.identifiers import partition_id
+from quiver.gateways.queen.messages import own_id, payload, shown_time, transaction_id
 from quiver.gateways.queen.queues import QUEUE_MODE, QueenQueues, partition_name
 from quiver.model.dead_letter import DeadLetter, DeadLetterFilter
 from quiver.model.errors import InvalidName, InvalidRequest
@@ -101,7 +101,7 @@ def _to_response(topic: Topic, dead: DeadLetter, media: Media) -> DlqMessage:
     partition, offset = (dead.partition, dead.offset) if original is None else (original.partition, original.offset)
     created_ms = None if original is None else original.appended_at_ms
     return DlqMessage(
-        id=message_id(topic.id, partition, offset),
+        id=own_id(dead.headers, topic.id, partition, offset),
         transaction_id=transaction_id(dead.headers, topic.id, partition, offset),
         partition_id=partition_id(topic.id, dead.key),
         queue=topic.name,

@@ -1,6 +1,7 @@
 """GET /api/v1/pop: leases messages of one partition of a queue, or of several."""
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote
 
@@ -12,21 +13,21 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.acks.leased_messages import LeasedMessages
 from quiver.gateways.queen.popped import Popped, PopResponse
+from quiver.gateways.queen.pops import Pops
 from quiver.gateways.queen.queues import QueenQueues, checked_queue, group_name, partition_key
+from quiver.gateways.queen.subscriptions import Subscription
 from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidRequest, QuiverError
 from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE, PAGE_BYTES
-from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.times import parse_time_ms
+from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
     from quiver.queues.service import Received
     from quiver.routing.facade import Facade
 
 _MOST_PARTITIONS = 1_000
-_LOOK_SECONDS = 0.1
-"""How often a pop that waits for a queue that does not exist looks for it."""
 _NOTHING = Response(b"", 204, content_type=b"application/json")
 
 
@@ -40,25 +41,32 @@ class PopQuery(msgspec.Struct, kw_only=True, rename="camel"):
         str, Meta(description="`new`: a new group starts at the end; else at the start.")
     ] = "all"
     subscription_from: Annotated[str | None, Meta(description="Where a new group starts: `now`, or a time.")] = None
+    namespace: Annotated[str | None, Meta(description="Without a queue: from any queue of the namespace.")] = None
+    task: Annotated[str | None, Meta(description="Without a queue: from any queue with the task.")] = None
     partitions: Annotated[int, Meta(ge=1, description="Messages of at most this many partitions.")] = 1
 
 
 class PopRoutes:
-    def __init__(self, broker: "Facade", queues: QueenQueues, leased: LeasedMessages) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, leased: LeasedMessages, pops: Pops) -> None:
         self._broker = broker
+        self._pops = pops
         self._queues = queues
         self._leased = leased
 
     async def pop(self, request: Request) -> Response:
-        """From one queue; from one partition of it if the path names it."""
+        """From one queue, from one partition of it, or from the queues of a namespace or task."""
         query = request.query(PopQuery)
-        name = checked_queue(unquote(request.params["queue"]))
+        name = request.params.get("queue")
+        if name is None and query.namespace is None and query.task is None:
+            raise InvalidRequest(problem="name a queue in the path, or a namespace or task in the query")
+        find = partial(self._chosen, query) if name is None else partial(self._named, checked_queue(unquote(name)))
         named = request.params.get("partition_name")
         key = None if named is None else partition_key(unquote(named))
         asked = self._asked(query, key, request.connection)
+        wanted = _subscription(query, self._broker.clock.now_ms())
         request.check_room()
         request.waits = query.wait
-        received = await request.while_connected(self._receive(name, asked))
+        received = await request.while_connected(self._pops.receive(find, wanted, asked))
         return await self._response(request, query, received) if received else _NOTHING
 
     def _asked(self, query: PopQuery, key: bytes | None, connection: str) -> ReceiveRequest:
@@ -70,26 +78,16 @@ class PopRoutes:
             max_bytes=PAGE_BYTES,
             wait_ms=min(query.timeout, LONGEST_WAIT_MS) if query.wait else 0,
             ordering="key",
-            start=_start(query),
             key=key,
             max_keys=None if key is not None else min(query.partitions, _MOST_PARTITIONS),
         )
 
-    async def _receive(self, name: str, asked: ReceiveRequest) -> "list[Received]":
-        """A queue that does not exist may be created while somebody waits for its messages."""
-        until = self._broker.clock.monotonic() + asked.wait_ms / 1000
+    def _named(self, name: str) -> list[Topic]:
         topic = self._queues.find(name)
-        while topic is None:
-            left = until - self._broker.clock.monotonic()
-            if left <= 0:
-                return []
-            await asyncio.sleep(min(left, _LOOK_SECONDS))
-            topic = self._queues.find(name)
-        left_ms = max(0, round((until - self._broker.clock.monotonic()) * 1000))
-        wait_ms = min(asked.wait_ms, left_ms)
-        return await self._broker.queues.receive(
-            msgspec.structs.replace(asked, topic_ids=[topic.id], wait_ms=wait_ms)
-        )
+        return [] if topic is None else [topic]
+
+    def _chosen(self, query: PopQuery) -> list[Topic]:
+        return self._queues.chosen(query.namespace, query.task)
 
     async def _response(self, request: Request, query: PopQuery, received: "list[Received]") -> Response:
         popped = Popped(received, group_name(query.consumer_group), is_acked=query.auto_ack)
@@ -116,18 +114,18 @@ class PopRoutes:
                 raise settlement.refused[0].error
 
 
-def _start(query: PopQuery) -> Position:
+def _subscription(query: PopQuery, now_ms: int) -> Subscription:
     """Only the first contact of a group with a queue looks at it."""
     if query.subscription_from == "now" or (query.subscription_from is None and query.subscription_mode == "new"):
-        return LATEST
+        return Subscription(mode="new", from_ms=now_ms)
     if query.subscription_from is None:
-        return EARLIEST
-    return Position("time", parse_time_ms(query.subscription_from, "subscriptionFrom"))
+        return Subscription(mode="all")
+    return Subscription(mode="timestamp", from_ms=parse_time_ms(query.subscription_from, "subscriptionFrom"))
 
 
-def pop_routes(broker: "Facade", queues: QueenQueues, leased: LeasedMessages) -> Routes:
+def pop_routes(broker: "Facade", queues: QueenQueues, leased: LeasedMessages, pops: Pops) -> Routes:
     operation = Operation(
-        handler=PopRoutes(broker, queues, leased).pop,
+        handler=PopRoutes(broker, queues, leased, pops).pop,
         summary="Pop messages: they are leased until they are acked; 204 when there are none",
         tag="Queen",
         query=PopQuery,
@@ -136,6 +134,7 @@ def pop_routes(broker: "Facade", queues: QueenQueues, leased: LeasedMessages) ->
         errors=(InvalidRequest, InvalidName, GroupKindMismatch, GroupOrderingMismatch),
     )
     return {
+        "/api/v1/pop": {"GET": operation},
         "/api/v1/pop/queue/{queue}": {"GET": operation},
         "/api/v1/pop/queue/{queue}/partition/{partition_name}": {"GET": operation},
     }

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,17 +12,18 @@ from quiver.gateways.http.media import MSGPACK, Media
 from quiver.gateways.http.operation import Begun, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.gateways.queen.identifiers import message_id, partition_id
-from quiver.gateways.queen.incoming import PushItem
+from quiver.gateways.queen.identifiers import partition_id
+from quiver.gateways.queen.incoming import PushItem, for_queue
+from quiver.gateways.queen.messages import own_id
 from quiver.gateways.queen.queues import QueenQueues
 from quiver.model.errors import InvalidName, InvalidRequest, QuiverError, RequestTooLarge
 from quiver.model.limits import PUBLISHED_AT_ONCE
 from quiver.model.message import NewMessage
+from quiver.model.topic import Topic
 from quiver.system.pace import Pace, bounded_gather
 
 if TYPE_CHECKING:
     from quiver.messages.publish import Published
-    from quiver.model.topic import Topic
     from quiver.routing.facade import Facade
 
 T = TypeVar("T")
@@ -51,7 +52,10 @@ class PushResult(msgspec.Struct, kw_only=True):
     error: str | UnsetType = UNSET
 
 
-_Outcome = tuple["Topic", "Published | QuiverError"]
+class _Outcome(NamedTuple):
+    topic: Topic
+    message: NewMessage
+    found: "Published | QuiverError"
 
 
 class PushRoute:
@@ -69,10 +73,11 @@ class PushRoute:
         topic = self._queues.find(item.queue)
         if topic is None:
             return None  # it is created, and that takes time
+        message = for_queue(message, topic, self._broker.clock.now_ms())
         begun = self._broker.begin_publish(item.queue, message)
         if isinstance(begun, QuiverError):
-            return _response([item], [(topic, begun)])
-        return Begun(begun.future, lambda: _response([item], [(topic, begun.outcome())]))
+            return _response([item], [_Outcome(topic, message, begun)])
+        return Begun(begun.future, lambda: _response([item], [_Outcome(topic, message, begun.outcome())]))
 
     async def push(self, request: Request) -> Response:
         batch: PushRequest | None = request.read
@@ -93,8 +98,11 @@ class PushRoute:
 
         async def publish(name: str) -> None:
             topic = await self._queues.ensure(name)
-            found = await self._broker.publish(name, [message for _, message in queues[name]])
-            outcomes.update((index, (topic, one)) for (index, _), one in zip(queues[name], found, strict=True))
+            now_ms = self._broker.clock.now_ms()
+            messages = [for_queue(message, topic, now_ms) for _, message in queues[name]]
+            found = await self._broker.publish(name, messages)
+            for (index, _), message, one in zip(queues[name], messages, found, strict=True):
+                outcomes[index] = _Outcome(topic, message, one)
 
         await bounded_gather(publish, queues)
         return _response(items, [outcomes[index] for index in range(len(items))])
@@ -121,21 +129,22 @@ def _accepted(items: list[T] | None) -> list[T]:
     return items
 
 
-def _result(index: int, item: PushItem, topic: "Topic", outcome: "Published | QuiverError") -> PushResult:
-    if isinstance(outcome, QuiverError):
+def _result(index: int, item: PushItem, outcome: _Outcome) -> PushResult:
+    topic, message, found = outcome
+    if isinstance(found, QuiverError):
         return PushResult(
             index=index,
             transaction_id=item.transaction_id,
             status="failed",
             trace_id=item.trace_id,
             queue_name=item.queue,
-            error=outcome.message,
+            error=found.message,
         )
-    stored_id = message_id(topic.id, outcome.partition, outcome.offset)
+    stored_id = own_id(message.headers, topic.id, found.partition, found.offset)
     return PushResult(
         index=index,
         transaction_id=item.transaction_id or stored_id,
-        status="duplicate" if outcome.duplicate else "queued",
+        status="duplicate" if found.duplicate else "queued",
         message_id=stored_id,
         partition_id=partition_id(topic.id, item.key),
         trace_id=item.trace_id or None,
@@ -145,11 +154,11 @@ def _result(index: int, item: PushItem, topic: "Topic", outcome: "Published | Qu
 
 def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:
     """201, unless every item was refused for the same passing reason: then that error is raised."""
-    first = outcomes[0][1] if outcomes else None
-    if isinstance(first, QuiverError) and first.retryable and all(_is_like(first, one) for _, one in outcomes):
+    first = outcomes[0].found if outcomes else None
+    if isinstance(first, QuiverError) and first.retryable and all(_is_like(first, each.found) for each in outcomes):
         raise first
     rows = enumerate(zip(items, outcomes, strict=True))
-    return Response([_result(index, item, *outcome) for index, (item, outcome) in rows], 201)
+    return Response([_result(index, item, outcome) for index, (item, outcome) in rows], 201)
 
 
 def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:

@@ -14,7 +14,8 @@ from quiver.gateways.http.response import Response
 from quiver.gateways.queen.acks.held_acks import LEASE_LOST, Ack, AckFinder, AckResult
 from quiver.gateways.queen.acks.transaction_acks import TransactionAcks
 from quiver.gateways.queen.identifiers import message_id, parse_partition_id, partition_id, random_id
-from quiver.gateways.queen.incoming import PushItem
+from quiver.gateways.queen.incoming import PushItem, for_queue
+from quiver.gateways.queen.messages import own_id
 from quiver.gateways.queen.queues import QueenQueues, group_name
 from quiver.gateways.queen.routes.acks import made_ack
 from quiver.gateways.queen.transactions.committer import Committer
@@ -125,10 +126,12 @@ class TransactionRoute:
         for item in items:
             messages.append(item.message(media))
             await pace.turn()
-        return [
-            Push(await self._queues.ensure(item.queue), message)
-            for item, message in zip(items, messages, strict=True)
-        ]
+        now_ms = self._broker.clock.now_ms()
+        found = []
+        for item, message in zip(items, messages, strict=True):
+            topic = await self._queues.ensure(item.queue)
+            found.append(Push(topic, for_queue(message, topic, now_ms)))
+        return found
 
 
 def _flat(steps: Sequence[QueenStep]) -> list[QueenStep | PushItem]:
@@ -202,7 +205,7 @@ def _results(
 
 
 def _push_result(index: int, item: PushItem, push: Push, published: "Published") -> QueenStepResult:
-    stored_id = message_id(push.topic.id, published.partition, published.offset)
+    stored_id = own_id(push.message.headers, push.topic.id, published.partition, published.offset)
     return QueenStepResult(
         index=index,
         type="push",

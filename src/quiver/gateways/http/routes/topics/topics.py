@@ -47,6 +47,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     ] = None
     max_message_bytes: SizeLimit = None
     ttl: Duration = None
+    settled_retention: Duration = None
     priority_weights: Annotated[
         list[Annotated[int, note(minimum=1, maximum=1000)]] | None,
         note("Five, from critical to background.", minItems=5, maxItems=5),
@@ -59,7 +60,7 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
     def given(self) -> dict[str, Any]:
         """The settings that are present, by the names the broker knows."""
         settings = {name: value for name in SETTING_NAMES if (value := getattr(self, name, None)) is not None}
-        for name in ("retention", "retention_bytes", "max_message_bytes", "ttl"):
+        for name in ("retention", "retention_bytes", "max_message_bytes", "ttl", "settled_retention"):
             if settings.get(name) == _NO_LIMIT:
                 settings[name] = None
         count = self.num_partitions

@@ -1,0 +1,61 @@
+"""How many messages a queue has, and how many of them wait or are being processed."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from quiver.gateways.queen.queues import QUEUE_MODE
+from quiver.gateways.queen.stored_messages import newest_messages
+from quiver.model.topic import Topic
+
+if TYPE_CHECKING:
+    from quiver.queues.depth import QueueDepth
+    from quiver.routing.facade import Facade
+
+_LOOKED_AT = 1_000
+"""Newest messages in which partitions are counted."""
+
+
+class QueueNumbers(NamedTuple):
+    total: int
+    pending: int
+    processing: int
+    dead: int
+    size_bytes: int
+    oldest_age_ms: int
+    """Of the oldest message that is not settled."""
+    partitions: dict[bytes, int]
+    """Of the newest messages: how many each partition has."""
+    depths: "Sequence[QueueDepth]"
+
+    @property
+    def completed(self) -> int:
+        return max(0, self.total - self.pending - self.processing)
+
+
+async def queue_numbers(broker: "Facade", topic: Topic, *, looked_at: int = _LOOKED_AT) -> QueueNumbers:
+    details = await broker.describe(topic.name)
+    depths = await broker.queue_depths.of_all(topic.name)
+    keys: dict[bytes, int] = {}
+    for message in await newest_messages(broker, topic, details, looked_at):
+        if message.key is not None:
+            keys[message.key] = keys.get(message.key, 0) + 1
+    chosen = _chosen(depths)
+    waiting = details.message_count if chosen is None else chosen.ready + chosen.retrying + chosen.blocked
+    return QueueNumbers(
+        total=details.message_count,
+        pending=waiting,
+        processing=sum(depth.leased for depth in depths),
+        dead=sum(depth.dead for depth in depths),
+        size_bytes=details.size_bytes,
+        oldest_age_ms=max((depth.oldest_age_ms for depth in depths), default=0),
+        partitions=keys,
+        depths=depths,
+    )
+
+
+def _chosen(depths: "Sequence[QueueDepth]") -> "QueueDepth | None":
+    """Queue mode where it is used, otherwise the group that is furthest behind."""
+    for depth in depths:
+        if depth.group == QUEUE_MODE:
+            return depth
+    return max(depths, key=lambda depth: depth.ready + depth.retrying + depth.blocked, default=None)

@@ -1,0 +1,243 @@
+"""Queues, namespaces and tasks, with how many messages they have."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from quiver.gateways.http.operation import Routes
+from quiver.gateways.http.request import Request
+from quiver.gateways.http.response import Response
+from quiver.gateways.queen.identifiers import partition_id, queue_id
+from quiver.gateways.queen.messages import shown_time
+from quiver.gateways.queen.options import QueueOptions, definition_of
+from quiver.gateways.queen.queue_numbers import QueueNumbers, queue_numbers
+from quiver.gateways.queen.queues import QueenQueues, partition_name
+from quiver.gateways.queen.routes.operations import queen_operation, queue_of
+from quiver.model.errors import TopicNotFound
+from quiver.model.topic import Topic
+from quiver.system.pace import paced
+
+if TYPE_CHECKING:
+    from quiver.routing.facade import Facade
+
+_COUNTED_IN = "Of the newest 1,000 messages: there is no list of all partitions."
+_LOOKED_AT = 10_000
+
+
+class QueenMessageCounts(msgspec.Struct, kw_only=True):
+    total: int
+    pending: Annotated[
+        int, Meta(description="Of queue mode if it is used, else of the group that is furthest behind.")
+    ]
+    processing: int
+    completed: int
+
+
+class QueenQueue(msgspec.Struct, kw_only=True, rename="camel"):
+    id: str
+    name: str
+    namespace: str
+    task: str
+    created_at: str
+    partitions: Annotated[int, Meta(description=_COUNTED_IN)]
+    messages: QueenMessageCounts
+
+
+class QueenQueueList(msgspec.Struct, kw_only=True):
+    queues: list[QueenQueue]
+
+
+class QueenPartition(msgspec.Struct, kw_only=True, rename="camel"):
+    id: str
+    name: str
+    messages: dict[str, int]
+
+
+class QueenQueueDetails(msgspec.Struct, kw_only=True, rename="camel"):
+    id: str
+    name: str
+    namespace: str
+    task: str
+    created_at: str
+    options: QueueOptions
+    partitions: Annotated[list[QueenPartition], Meta(description="Of the newest 10,000 messages.")]
+    totals: QueenMessageCounts
+
+
+class QueenLabelCount(msgspec.Struct, kw_only=True):
+    """A namespace or a task."""
+
+    namespace: str | None = None
+    task: str | None = None
+    queues: int
+    partitions: int
+    messages: QueenMessageCounts
+
+
+class NamespaceList(msgspec.Struct, kw_only=True):
+    namespaces: list[QueenLabelCount]
+
+
+class TaskList(msgspec.Struct, kw_only=True):
+    tasks: list[QueenLabelCount]
+
+
+class ResourceOverview(msgspec.Struct, kw_only=True):
+    queues: int
+    partitions: int
+    namespaces: int
+    tasks: int
+    messages: QueenMessageCounts
+    timestamp: str
+
+
+class ResourcesQuery(msgspec.Struct, kw_only=True):
+    namespace: str | None = None
+    task: str | None = None
+
+
+class QueueDeleted(msgspec.Struct, kw_only=True):
+    deleted: bool
+    queue: str
+    existed: bool
+
+
+class ResourceRoutes:
+    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
+        self._broker = broker
+        self._queues = queues
+
+    async def overview(self, request: Request) -> Response:
+        found = await self._all(ResourcesQuery())
+        return Response(
+            ResourceOverview(
+                queues=len(found),
+                partitions=sum(each.partitions for each in found),
+                namespaces=len({each.namespace for each in found} - {""}),
+                tasks=len({each.task for each in found} - {""}),
+                messages=_together([each.messages for each in found]),
+                timestamp=shown_time(self._broker.clock.now_ms()),
+            )
+        )
+
+    async def queues(self, request: Request) -> Response:
+        return Response(QueenQueueList(queues=await self._all(request.query(ResourcesQuery))))
+
+    async def namespaces(self, request: Request) -> Response:
+        found = _by_label(await self._all(ResourcesQuery()), "namespace")
+        return Response(NamespaceList(namespaces=[QueenLabelCount(namespace=name, **more) for name, more in found]))
+
+    async def tasks(self, request: Request) -> Response:
+        found = _by_label(await self._all(ResourcesQuery()), "task")
+        return Response(TaskList(tasks=[QueenLabelCount(task=name, **more) for name, more in found]))
+
+    async def _all(self, query: ResourcesQuery) -> list[QueenQueue]:
+        return [
+            _queue(topic, counted)
+            async for topic in paced(self._queues.chosen(query.namespace, query.task))
+            if (counted := await self._numbers(topic)) is not None
+        ]
+
+    async def _numbers(self, topic: Topic) -> QueueNumbers | None:
+        """None if the queue was deleted meanwhile."""
+        try:
+            return await queue_numbers(self._broker, topic)
+        except TopicNotFound:
+            return None
+
+    async def one(self, request: Request) -> Response:
+        topic = self._broker.topic(queue_of(request))
+        numbers = await queue_numbers(self._broker, topic, looked_at=_LOOKED_AT)
+        definition = definition_of(topic)
+        return Response(
+            QueenQueueDetails(
+                id=queue_id(topic.id),
+                name=topic.name,
+                namespace=definition.namespace,
+                task=definition.task,
+                created_at=shown_time(topic.created_at_ms),
+                options=definition.options,
+                partitions=[
+                    QueenPartition(
+                        id=partition_id(topic.id, key), name=partition_name(key), messages={"total": count}
+                    )
+                    for key, count in sorted(numbers.partitions.items())
+                ],
+                totals=_counts(numbers),
+            )
+        )
+
+    async def delete(self, request: Request) -> Response:
+        """Also one that does not exist, so that it may be repeated."""
+        name = queue_of(request)
+        try:
+            await self._broker.delete_topic(name)
+        except TopicNotFound:
+            return Response(QueueDeleted(deleted=True, queue=name, existed=False))
+        return Response(QueueDeleted(deleted=True, queue=name, existed=True))
+
+
+def _queue(topic: Topic, numbers: QueueNumbers) -> QueenQueue:
+    definition = definition_of(topic)
+    return QueenQueue(
+        id=queue_id(topic.id),
+        name=topic.name,
+        namespace=definition.namespace,
+        task=definition.task,
+        created_at=shown_time(topic.created_at_ms),
+        partitions=len(numbers.partitions),
+        messages=_counts(numbers),
+    )
+
+
+def _counts(numbers: QueueNumbers) -> QueenMessageCounts:
+    return QueenMessageCounts(
+        total=numbers.total,
+        pending=numbers.pending,
+        processing=numbers.processing,
+        completed=numbers.completed,
+    )
+
+
+def _together(counts: list[QueenMessageCounts]) -> QueenMessageCounts:
+    return QueenMessageCounts(
+        total=sum(each.total for each in counts),
+        pending=sum(each.pending for each in counts),
+        processing=sum(each.processing for each in counts),
+        completed=sum(each.completed for each in counts),
+    )
+
+
+def _by_label(queues: list[QueenQueue], label: str) -> list[tuple[str, dict[str, Any]]]:
+    found: dict[str, list[QueenQueue]] = {}
+    for queue in queues:
+        if name := getattr(queue, label):
+            found.setdefault(name, []).append(queue)
+    return [
+        (
+            name,
+            {
+                "queues": len(held),
+                "partitions": sum(each.partitions for each in held),
+                "messages": _together([each.messages for each in held]),
+            },
+        )
+        for name, held in sorted(found.items())
+    ]
+
+
+def resource_routes(broker: "Facade", queues: QueenQueues) -> Routes:
+    routes, root = ResourceRoutes(broker, queues), "/api/v1/resources"
+    return {
+        f"{root}/overview": {"GET": queen_operation(routes.overview, "How much there is", ResourceOverview)},
+        f"{root}/namespaces": {"GET": queen_operation(routes.namespaces, "List namespaces", NamespaceList)},
+        f"{root}/tasks": {"GET": queen_operation(routes.tasks, "List tasks", TaskList)},
+        f"{root}/queues": {
+            "GET": queen_operation(routes.queues, "List queues", QueenQueueList, query=ResourcesQuery)
+        },
+        f"{root}/queues/{{queue}}": {
+            "GET": queen_operation(routes.one, "Describe a queue", QueenQueueDetails, errors=(TopicNotFound,)),
+            "DELETE": queen_operation(routes.delete, "Delete a queue and its messages", QueueDeleted),
+        },
+    }

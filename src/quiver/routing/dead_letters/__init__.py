@@ -1,0 +1,1 @@
+"""Dead letters of partitions that other workers own, and redrive jobs."""

@@ -1,0 +1,1 @@
+"""Delayed messages of partitions that other workers own."""

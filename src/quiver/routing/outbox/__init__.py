@@ -1,0 +1,1 @@
+"""Moves to partitions that other workers own."""

@@ -1,0 +1,1 @@
+"""Queues of topics whose partitions have several owners."""

@@ -1,0 +1,1 @@
+"""Recurring schedules, which worker 0 has."""
