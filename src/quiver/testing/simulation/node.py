@@ -84,7 +84,9 @@ class Node:
         self._world.later(_LOOK_SECONDS, self._look_after, start)
 
     def _start_again(self, worker: WorkerProcess) -> None:
+        """With room on the disk: a worker that finds none does not start."""
         if worker in self._workers and not worker.has_ended and not self._is_stopping:
+            self.disk.make_room()
             worker.start()
 
     def kill(self) -> None:
