@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quiver.testing.simulation.history import History
-from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.processes import Processes
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 _LONGEST_DOWN_SECONDS = 4.0

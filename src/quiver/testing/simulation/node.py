@@ -5,10 +5,10 @@ from collections.abc import Callable
 from quiver.cluster.placement import Placement
 from quiver.storage.local.data_directory import DataDirectory
 from quiver.system.randomness import SeededRandomness
-from quiver.testing.simulation.clock import SimulatedClock
-from quiver.testing.simulation.disk import Disk
-from quiver.testing.simulation.files import SimulatedFiles
-from quiver.testing.simulation.network import SimulatedNetwork
+from quiver.testing.simulation.system.clock import SimulatedClock
+from quiver.testing.simulation.system.disk import Disk
+from quiver.testing.simulation.system.files import SimulatedFiles
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.worker_process import ROOT, Inboxes, Machine, WorkerProcess
 from quiver.testing.simulation.world import World
 

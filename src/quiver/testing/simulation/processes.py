@@ -9,10 +9,10 @@ from quiver.client._async.connection.environment import AsyncEnvironment
 from quiver.client.connection.address import parse_bootstrap
 from quiver.model.errors import NotSupported, QuiverError
 from quiver.system.randomness import SeededRandomness
-from quiver.testing.simulation.clock import SimulatedClock
 from quiver.testing.simulation.history import History
-from quiver.testing.simulation.loop import SimulatedLoop
-from quiver.testing.simulation.network import SimulatedNetwork
+from quiver.testing.simulation.system.clock import SimulatedClock
+from quiver.testing.simulation.system.loop import SimulatedLoop
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 CLIENT_TIMEOUT = 10

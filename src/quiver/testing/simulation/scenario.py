@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from quiver.testing.simulation.faults import Faults
 from quiver.testing.simulation.history import Event, History, Violation
-from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.processes import Processes
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.workloads.choice import WORKLOADS, workloads_of
 from quiver.testing.simulation.world import World
 

@@ -18,13 +18,13 @@ from quiver.routing.worker import Worker
 from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.randomness import SeededRandomness
-from quiver.testing.simulation.clock import SimulatedClock
-from quiver.testing.simulation.disk import Disk
-from quiver.testing.simulation.files import SimulatedFiles
-from quiver.testing.simulation.loop import SimulatedLoop
-from quiver.testing.simulation.network import SimulatedNetwork
-from quiver.testing.simulation.sockets import SimulatedSocket
-from quiver.testing.simulation.threads import SimulatedThreads
+from quiver.testing.simulation.system.clock import SimulatedClock
+from quiver.testing.simulation.system.disk import Disk
+from quiver.testing.simulation.system.files import SimulatedFiles
+from quiver.testing.simulation.system.loop import SimulatedLoop
+from quiver.testing.simulation.system.network import SimulatedNetwork
+from quiver.testing.simulation.system.sockets import SimulatedSocket
+from quiver.testing.simulation.system.threads import SimulatedThreads
 from quiver.testing.simulation.world import World
 
 ROOT = Path("/data")

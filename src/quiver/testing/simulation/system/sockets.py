@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from quiver.testing.simulation.world import World
 
 if TYPE_CHECKING:
-    from quiver.testing.simulation.loop import SimulatedLoop
+    from quiver.testing.simulation.system.loop import SimulatedLoop
 
 BUFFER_BYTES = 256 * 1024
 """What may be on its way, or unread, in one direction."""

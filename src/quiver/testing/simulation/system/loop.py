@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context
 from typing import Any, cast
 
-from quiver.testing.simulation.sockets import SimulatedSocket
+from quiver.testing.simulation.system.sockets import SimulatedSocket
 from quiver.testing.simulation.world import World
 
 _STEP_SECONDS = 0.001

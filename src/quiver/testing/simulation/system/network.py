@@ -7,7 +7,7 @@ import random
 import socket
 from typing import cast
 
-from quiver.testing.simulation.sockets import SimulatedSocket
+from quiver.testing.simulation.system.sockets import SimulatedSocket
 from quiver.testing.simulation.world import World
 
 _SHORTEST_SECONDS = 0.0001
