@@ -9,6 +9,7 @@ from quiver.routing.outbox.handlers import MoveHandlers
 from quiver.routing.queues.handlers import QueueHandlers, QueueLookHandlers
 from quiver.routing.schedules.handlers import ScheduleHandlers
 from quiver.routing.topics.handlers import TopicHandlers
+from quiver.routing.transactions.handlers import TransactionHandlers
 
 
 def add_handlers(handlers: Handlers, broker: Broker) -> None:
@@ -21,3 +22,4 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     DeadLetterHandlers(broker, handlers)
     DelayHandlers(broker, handlers)
     ScheduleHandlers(broker, handlers)
+    TransactionHandlers(broker, handlers)
