@@ -15,6 +15,7 @@ from quiver.model.errors import (
     LeaseLost,
     ProducerFenced,
     ShuttingDown,
+    TopicNotFound,
     TransactionConflict,
     WorkerUnavailable,
 )
@@ -127,7 +128,7 @@ async def settled(workers: WorkerSet) -> None:
     async with asyncio.timeout(20):
         await workers[0].local.transactions.ready()
         while any(_is_busy(workers, number) for number in range(COUNT)):
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0)
 
 
 def _is_busy(workers: WorkerSet, number: int) -> bool:
@@ -144,10 +145,10 @@ async def repeated(step: Step) -> Any:
         while True:
             try:
                 return await step()
-            except (WorkerUnavailable, ShuttingDown, AssertionError):
-                await asyncio.sleep(0.02)
-            except TransactionConflict:
-                await asyncio.sleep(0.02)
+            except (WorkerUnavailable, ShuttingDown, TransactionConflict):
+                await asyncio.sleep(0)
+            except (AssertionError, TopicNotFound):  # this worker was killed, or has not started yet
+                await asyncio.sleep(0)
 
 
 async def transfer(workers: WorkerSet, acks: list[LeasedAcks]) -> bool:
