@@ -16,6 +16,7 @@ from quiver.routing.search.handlers import SearchHandlers, TailHandlers
 from quiver.routing.streams.handlers import StreamHandlers
 from quiver.routing.streams.partition_handlers import PartitionHandlers
 from quiver.routing.topics.handlers import TopicHandlers
+from quiver.routing.transactions.handlers import TransactionHandlers
 
 
 def add_handlers(handlers: Handlers, broker: Broker) -> None:
@@ -37,3 +38,4 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     TakeHandlers(broker, handlers)
     GroupHandlers(broker, handlers)
     GroupQueueHandlers(broker, handlers)
+    TransactionHandlers(broker, handlers)
