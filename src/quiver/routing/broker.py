@@ -26,7 +26,6 @@ from quiver.routing.looks.sampler import RoutedSampler
 from quiver.routing.messages.fetch import RoutedFetch
 from quiver.routing.messages.requests import FetchOptions
 from quiver.routing.messages.service import RoutedMessages
-from quiver.routing.not_routed import NotRouted
 from quiver.routing.outbox.targets import LinkedTargets
 from quiver.routing.owners import Owners
 from quiver.routing.polling.service import RoutedPoll, RoutedPollMembers

@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.links import outgoing
-from quiver.model.errors import NotSupported, TopicNotFound, WorkerUnavailable
+from quiver.model.errors import TopicNotFound, WorkerUnavailable
 from quiver.model.position import EARLIEST, LATEST
 from quiver.model.topic import Topic
 from quiver.records.build import build_frame
-from quiver.routing.not_routed import NotRouted
 from quiver.testing.workers import WorkerSet
 
 COUNT = 3
@@ -124,8 +123,3 @@ async def test_a_worker_that_hangs_is_given_up(workers: WorkerSet, monkeypatch: 
         await workers[0].broker.find_offset(topic.id, number, EARLIEST)
     await workers.start(2)
     assert await workers[0].broker.find_offset(topic.id, number, EARLIEST) == 0
-
-
-async def test_what_is_not_routed_is_refused(workers: WorkerSet) -> None:
-    with pytest.raises(NotSupported, match=r"nothing\.of of a broker with several workers is not available"):
-        await NotRouted("nothing").of("t")
