@@ -117,7 +117,7 @@ class BrokerProcess:
         return self
 
     def _run(self, arguments: list[str], environment: dict[str, str], log: int) -> AnyProcess:
-        if self.prefix or not can_be_forked(self.environment):
+        if self.prefix or "--workers" in arguments or not can_be_forked(self.environment):
             return subprocess.Popen(
                 [*self.prefix, str(QUIVER), *arguments],
                 stdin=subprocess.DEVNULL,
@@ -143,6 +143,18 @@ class BrokerProcess:
         """SIGKILL to the whole process group, and waits for the end."""
         self._signal_group(signal.SIGKILL)
         self._wait(STOP_SECONDS)
+
+    @property
+    def workers(self) -> list[dict[str, int]]:
+        """Worker, pid and restarts of each, as they were when all were ready last; of a broker that has several."""
+        found: list[dict[str, int]] = json.loads((self.data_dir / "broker.json").read_bytes())["workers"]
+        return found
+
+    def kill_worker(self, worker: int) -> None:
+        """SIGKILL; returns when another process is ready in its place."""
+        before = self.workers[worker]
+        os.kill(before["pid"], signal.SIGKILL)
+        wait_until(lambda: self.workers[worker]["restarts"] > before["restarts"], START_SECONDS, f"worker {worker}")
 
     def send_signal(self, number: int) -> None:
         """A signal to the broker itself (not to strace or the like in front of it)."""

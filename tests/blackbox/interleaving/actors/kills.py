@@ -1,4 +1,7 @@
-"""Trouble: the broker is killed, stopped and started again, its disk is slow for a while, workers are killed."""
+"""Trouble: the broker is killed, stopped and started again, its disk is slow for a while, consumers are killed.
+
+Of a broker with several workers, single ones are killed too.
+"""
 
 import os
 import shutil
@@ -12,35 +15,37 @@ from blackbox.interleaving.scenario import World
 from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.strace_faults import inject
 
-DECK = ["kill", "kill", "stop", "slow", "worker", "worker"]
+DECK = ["kill", "kill", "stop", "slow", "consumer", "consumer"]
+WORKERS_DECK = [*DECK, "worker", "worker", "worker"]
 """Comes in another order each time, so that every run has all of it."""
 SLOW_SECONDS = 2.0
 SLOW_MICROSECONDS = 40_000
 
 
 class Trouble:
-    def __init__(self, world: World, broker: BrokerProcess, directory: Path) -> None:
-        self._world, self._broker = world, broker
+    def __init__(self, world: World, broker: BrokerProcess, directory: Path, workers: int) -> None:
+        self._world, self._broker, self._worker_count = world, broker, workers
         self._chance = world.chance("trouble")
         self._deck: list[str] = []
-        self._workers = {
-            kind: WorkerProcess(world, kind, group, directory)
+        self._consumers = {
+            kind: ConsumerProcess(world, kind, group, directory)
             for kind, group in (("queue", "lanes"), ("stream", "readers"))
         }
 
     def run(self) -> None:
         try:
-            for worker in self._workers.values():
-                worker.start()
+            for consumer in self._consumers.values():
+                consumer.start()
             while not self._world.quiet.wait(self._chance.uniform(1, 5)):
                 self._cause()
         finally:
-            for worker in self._workers.values():
-                worker.stop()
+            for consumer in self._consumers.values():
+                consumer.stop()
 
     def _cause(self) -> None:
         if not self._deck:
-            self._deck = self._chance.sample(DECK, len(DECK))
+            deck = DECK if self._worker_count == 1 else WORKERS_DECK
+            self._deck = self._chance.sample(deck, len(deck))
         choice = self._deck.pop()
         event = self._world.recorder.begin(choice, "trouble")
         if choice == "kill":
@@ -48,15 +53,22 @@ class Trouble:
         elif choice == "stop":
             self._broker.restart()
         elif choice == "slow" and shutil.which("strace"):
-            with inject(self._broker.pid, f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
+            with inject(self._process(), f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
                 self._world.quiet.wait(SLOW_SECONDS)
+        elif choice == "consumer":
+            self._chance.choice(list(self._consumers.values())).replace()
         elif choice == "worker":
-            self._chance.choice(list(self._workers.values())).replace()
+            self._broker.kill_worker(self._chance.randrange(self._worker_count))
         self._world.recorder.end(event)
 
+    def _process(self) -> int:
+        if self._worker_count == 1:
+            return self._broker.pid
+        return self._broker.workers[self._chance.randrange(self._worker_count)]["pid"]
 
-class WorkerProcess:
-    """A worker that can be killed as a process can; the next one goes on in its place."""
+
+class ConsumerProcess:
+    """A consumer that can be killed as a process can; the next one goes on in its place."""
 
     def __init__(self, world: World, kind: str, group: str, directory: Path) -> None:
         self._world, self._kind, self._group, self._directory = world, kind, group, directory
