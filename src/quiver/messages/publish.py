@@ -74,12 +74,15 @@ class DelayedMessages(Protocol):
 class ProducerTransactions(Protocol):
     """What is part of the transactions that are open."""
 
-    def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
-        """Makes a frame part of its producer's transaction, and returns a callback.
+    def write(
+        self, header: FrameHeader, topic_id: int, partition: int, append: "Callable[[], asyncio.Future[Appended]]"
+    ) -> "asyncio.Future[Appended]":
+        """Makes a frame part of its producer's transaction and queues it by `append`, now or when the transaction has
+        taken the partition in; frames of one producer for one partition in the order of the calls.
 
-        The transaction does not end before the callback is called: without an argument when the frame is written, or
-        with the error if it was not.
+        The transaction does not end before the frame is written or refused.
         """
+        ...
 
 
 class Publish:
@@ -124,7 +127,8 @@ class Publish:
             if attributes & (CONTROL | ENCRYPTED):
                 raise NotSupported(feature="a control frame" if attributes & CONTROL else "an encrypted frame")
             if attributes & TRANSACTIONAL:
-                return self._transactional(topic, partition, frame, header)
+                append = partial(self._append, topic, partition, frame, header)
+                return self._transactions.write(header, topic_id, partition, append)
             epoch = header.producer_epoch
             if producer_id != NO_PRODUCER and not self._producers.is_known(producer_id, epoch):
                 append = partial(self._append, topic, partition, frame, header)
@@ -146,22 +150,6 @@ class Publish:
         if header.columns & COLUMN_DELIVER_AT:
             return self._delays.schedule_frame(topic, number, frame, header)
         return self._partitions.get(topic.id, number).append(frame, header)
-
-    def _transactional(
-        self, topic: Topic, partition: int, frame: Frame, header: FrameHeader
-    ) -> "asyncio.Future[Appended]":
-        """A frame of a transaction, which does not end before the frame is written."""
-        written = self._transactions.enlist(header, topic.id, partition)
-        try:
-            if header.columns & COLUMN_DELIVER_AT:
-                appended = self._delays.schedule_frame(topic, partition, frame, header)
-            else:
-                appended = self._partitions.get(topic.id, partition).append(frame, header)
-        except BaseException as error:
-            written(error)
-            raise
-        appended.add_done_callback(lambda done: written(done.exception()))
-        return appended
 
     def begin(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns, or returns why it was refused."""

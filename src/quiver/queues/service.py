@@ -158,6 +158,19 @@ class Queues:
         """For a transaction that is being decided: all of them, or none and the first error is raised."""
         return await self._settle.prepare_acks(acks)
 
+    async def prepare_leases(self, decision: int, acks: Sequence[LeasedAcks]) -> None:
+        """For a transaction that another worker decides: on disk, and held until `end_prepared`, also over
+        restarts."""
+        await self._settle.prepare_leases(decision, acks)
+
+    async def end_prepared(self, decision: int, *, commit: bool) -> None:
+        """The outcome of that transaction: on return the acks are on disk, or their leases go on."""
+        await self._settle.end_prepared(decision, commit=commit)
+
+    def prepared_decisions(self) -> set[int]:
+        """Those that have leases here and whose outcome is not known."""
+        return self._settle.prepared_decisions()
+
     # the queues of partitions
 
     async def partition_queue(self, topic: Topic, partition: int) -> PartitionQueue:

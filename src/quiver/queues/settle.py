@@ -178,6 +178,40 @@ class SettleHandler:
             raise
         return prepared
 
+    async def prepare_leases(self, decision: int, acks: Sequence[LeasedAcks]) -> None:
+        """For a transaction that another worker decides: on return they are on disk. After an error, `end_prepared`
+        takes back those that were prepared."""
+        queues: dict[PartitionQueue, None] = {}
+        for part in acks:
+            SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs).check()
+            queue = self._queues.get(part.topic_id, part.partition)
+            if queue is None:
+                raise _lost(f"topic id {part.topic_id}", part.partition, part.runs[0][0] if part.runs else 0)
+            if part.runs:
+                queue.settler.prepared.prepare(decision, part.group_id, part.lease_id, part.runs)
+                queues[queue] = None
+        await asyncio.gather(*(queue.durable() for queue in queues))
+
+    async def end_prepared(self, decision: int, *, commit: bool) -> None:
+        """The outcome of that transaction, wherever something is prepared for it; on return it is on disk."""
+        await asyncio.gather(*(self._end_prepared(queue, decision, commit) for queue in self._queues.all()))
+
+    async def _end_prepared(self, queue: PartitionQueue, decision: int, commit: bool) -> None:
+        if decision in queue.settler.prepared.decisions:
+            topic_id = queue.place.topic_id
+            visibility_ms = {group: self._settings.of(topic_id, group).visibility_ms for group in queue.group_ids}
+            groups = queue.settler.prepared.finish(decision, commit=commit, visibility_ms=visibility_ms)
+            self._times.note(queue, queue.next_time_ms())
+            for group_id in groups:
+                self._topic_queues.settled(queue, group_id, frees=False)
+            await queue.durable()
+        elif queue.journal.is_stuck:  # an earlier attempt could not be written
+            await queue.durable()
+
+    def prepared_decisions(self) -> set[int]:
+        """Those whose outcome is not known here."""
+        return {decision for queue in self._queues.all() for decision in queue.settler.prepared.decisions}
+
     def _topic_id(self, name: str) -> int:
         try:
             return self._catalogue.topic(name).id

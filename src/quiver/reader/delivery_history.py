@@ -17,6 +17,7 @@ UNKNOWN = -1
 LOST = "lost"
 """The reason of messages that were settled because they are no longer in the log: they are not dead letters."""
 _EVERYTHING = 2**63 - 1
+_OF_NO_DELIVERY = events.MoveDone | events.DeadLettersRemoved | events.WrittenAt | events.AcksEnded
 
 
 class Delivered(NamedTuple):
@@ -114,7 +115,7 @@ class DeliveryHistory:
 
     def apply(self, at_ms: int, recorded: Iterable[events.Event]) -> list[Fact]:
         for event in recorded:
-            if isinstance(event, events.MoveDone | events.DeadLettersRemoved | events.WrittenAt):
+            if isinstance(event, _OF_NO_DELIVERY):
                 continue
             if self._groups is None or event.group in self._groups:
                 leased = self._leased.get(event.group)

@@ -43,4 +43,19 @@ class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets_forgotten"):
     topic_id: int
 
 
-Event = MembershipChanged | OffsetsCommitted | OffsetsForgotten
+class OffsetsPrepared(msgspec.Struct, frozen=True, tag="offsets_prepared"):
+    """A transaction that another worker decides commits these: until it has ended, the group does not change."""
+
+    group_id: int
+    offsets: list[tuple[TopicPartition, Committed]]
+    decision: int
+
+
+class OffsetsReleased(msgspec.Struct, frozen=True, tag="offsets_released"):
+    """That transaction was not committed."""
+
+    group_id: int
+    decision: int
+
+
+Event = MembershipChanged | OffsetsCommitted | OffsetsForgotten | OffsetsPrepared | OffsetsReleased

@@ -41,7 +41,7 @@ class Offsets:
         """
         self.check_commit(name, offsets, member_id=member_id, generation=generation)
         # No await since the check: commits are journaled in the order in which they were allowed.
-        await self._append(OffsetsCommitted(self._groups.group(name).id, self._committed(offsets)))
+        await self._append(OffsetsCommitted(self._groups.group(name).id, self.committed(offsets)))
 
     def check_commit(
         self, name: str, partitions: Iterable[TopicPartition], *, member_id: str | None, generation: int | None
@@ -63,8 +63,14 @@ class Offsets:
     ) -> None:
         """Applies the offsets of a committed transaction once, however often this is called. Raises GroupNotFound."""
         if transaction not in self._journal.group(name).transactions:
-            event = OffsetsCommitted(self._groups.group(name).id, self._committed(offsets), transaction)
+            event = OffsetsCommitted(self._groups.group(name).id, self.committed(offsets), transaction)
             await self._append(event)
+
+    async def commit_prepared(
+        self, name: str, offsets: list[tuple[TopicPartition, Committed]], transaction: int
+    ) -> None:
+        """The same, for offsets that were prepared."""
+        await self._append(OffsetsCommitted(self._groups.group(name).id, offsets, transaction))
 
     async def begin_at(self, name: str, offsets: Mapping[TopicPartition, int], *, is_commit: bool = True) -> None:
         """Sets first positions where the group has none yet. This is not a commit: the group only begins to read
@@ -88,6 +94,7 @@ class Offsets:
         await self._journal.append(event)
         await self._positions.tell(event.group_id, [partition for partition, _ in event.offsets])
 
-    def _committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
+    def committed(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> list[tuple[TopicPartition, Committed]]:
+        """Offsets as they are journaled when they are committed now."""
         now_ms = self._clock.now_ms()
         return [(partition, Committed(offset, now_ms, note)) for partition, (offset, note) in offsets.items()]

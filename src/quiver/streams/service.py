@@ -23,6 +23,7 @@ from quiver.streams.offsets import Offsets
 from quiver.streams.owners.own import OwnGroups, OwnPartitions, OwnQueues
 from quiver.streams.owners.owners import StreamOwners
 from quiver.streams.positions import Positions
+from quiver.streams.prepared_offsets import PreparedOffsets
 from quiver.streams.state import StreamGroup
 from quiver.streams.stats.activity import StreamActivity
 from quiver.system.clock import Clock, SteadyClock
@@ -71,6 +72,7 @@ class Streams:
         )
         self.positions = Positions(self._journal, queues, self.owners)
         self.offsets = Offsets(groups, self._journal, self.members, self.positions, clock=clock)
+        self.prepared = PreparedOffsets(groups, self._journal, self.offsets)
         self._offsets_checked_at = clock.monotonic()
         self.task = PeriodicTask("streams", self._keep_up, every_seconds=_TICK_SECONDS)
 
@@ -80,6 +82,7 @@ class Streams:
         self.activity.is_live = True
         if self.problem is None:
             self.members.open(epoch)
+            await self.prepared.open()
             self.task.start()
 
     async def catch_up(self) -> None:
@@ -134,6 +137,7 @@ class Streams:
 
     async def committed(self, group: str) -> dict[str, dict[int, int]]:
         """The next offset to read, by topic and partition."""
+        await self.prepared.settled(group)
         found: dict[str, dict[int, int]] = {}
         group_id, partitions = self._groups.group(group).id, list(self.group(group).offsets)
         for partition, known in (await self.positions.of(group_id, partitions)).items():
@@ -145,6 +149,7 @@ class Streams:
     async def next_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where new owners begin: at the group's position, or at the earliest offset in the log. Partitions of topics
         that are gone are left out."""
+        await self.prepared.settled(group)
         found = await self.positions.of(self._groups.group(group).id, partitions)
         return {partition: known.next_offset for partition, known in found.items()}
 

@@ -5,7 +5,15 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from quiver.model.names import TopicPartition
-from quiver.streams.events import Committed, Event, MembershipChanged, OffsetsCommitted, OffsetsForgotten
+from quiver.streams.events import (
+    Committed,
+    Event,
+    MembershipChanged,
+    OffsetsCommitted,
+    OffsetsForgotten,
+    OffsetsPrepared,
+    OffsetsReleased,
+)
 from quiver.streams.membership import Membership
 
 _TRANSACTIONS_REMEMBERED = 1_000
@@ -16,21 +24,25 @@ class StreamGroup(msgspec.Struct, kw_only=True):
     offsets: dict[TopicPartition, Committed] = msgspec.field(default_factory=dict)
     transactions: list[int] = msgspec.field(default_factory=list)
     """The last decisions whose offsets the group has applied."""
+    prepared: dict[int, list[tuple[TopicPartition, Committed]]] = msgspec.field(default_factory=dict)
+    """By decision: offsets of transactions that another worker is deciding."""
     changed_at_ms: int = 0
     """When the group was last used, in wall-clock time: the expiry of its offsets counts from here."""
 
     @property
     def is_fresh(self) -> bool:
         """Whether there is nothing to remember yet."""
-        return self.changed_at_ms == 0 and not self.transactions
+        return self.changed_at_ms == 0 and not self.transactions and not self.prepared
 
     def has_expired(self, now_ms: int, *, created_at_ms: int, retention_ms: int) -> bool:
-        """Whether the group may be forgotten: never while it has members."""
-        return not self.membership.members and max(created_at_ms, self.changed_at_ms) + retention_ms < now_ms
+        """Whether the group may be forgotten: never while it has members, or part of a transaction."""
+        is_used = self.membership.members or self.prepared
+        return not is_used and max(created_at_ms, self.changed_at_ms) + retention_ms < now_ms
 
     def commit(self, event: OffsetsCommitted) -> None:
         """The one place where a group's committed positions change, in the order of the journal."""
         if event.transaction is not None:
+            self.prepared.pop(event.transaction, None)
             if event.transaction in self.transactions:
                 return
             self.transactions = [*self.transactions[1 - _TRANSACTIONS_REMEMBERED :], event.transaction]
@@ -70,6 +82,10 @@ class StreamTable:
                 group.membership, group.changed_at_ms = membership, at_ms
             case OffsetsCommitted():
                 group.commit(event)
+            case OffsetsPrepared(_, offsets, decision):
+                group.prepared[decision] = offsets
+            case OffsetsReleased(_, decision):
+                group.prepared.pop(decision, None)
             case OffsetsForgotten(_, topic_id):
                 group.offsets = {p: c for p, c in group.offsets.items() if p.topic_id != topic_id}
 

@@ -26,8 +26,8 @@ class TransactionAborts:
         """Decides and applies the abort. The caller is `alone` with the producers, and has marked these as ending."""
         try:
             for each in transactions:
-                await each.idle()
-            decided = await self._coordinator.decide(transactions, commit=False, reason=reason)
+                await each.frames.idle()
+            decided = await self._coordinator.decide(transactions, reason=reason)
         except BaseException:
             for each in transactions:
                 each.is_ending = False

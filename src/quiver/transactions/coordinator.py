@@ -5,14 +5,17 @@ acks.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import partial
+from typing import NamedTuple
+
+import msgspec
 
 from quiver.model.errors import InvalidRequest, QuiverError, ShuttingDown, TransactionNotFound, UnknownProducer
 from quiver.model.limits import DAY_MS, TRANSACTION_OPEN_MS, TRANSACTIONAL_ID_LENGTH
 from quiver.model.times import format_duration
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
+from quiver.partition.partition import Appended
 from quiver.producers.service import ProducerIds
 from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.storage.journaled_state import JournaledState
@@ -20,7 +23,6 @@ from quiver.storage.port import Storage
 from quiver.system.clock import Clock, SteadyClock
 from quiver.system.key_locks import HeldKeys, KeyLocks
 from quiver.telemetry.histogram import Histogram
-from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,
     Completed,
@@ -35,15 +37,40 @@ from quiver.transactions.events import (
     Touched,
 )
 from quiver.transactions.open_transaction import OpenTransaction
-from quiver.transactions.producer import Producer
+from quiver.transactions.owners.frames import Append
+from quiver.transactions.producer import CommitKey, Producer
 from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 LOG_ID = "internal/transactions"
 _NAMED_KEPT_MS = 7 * DAY_MS
 _UNNAMED_KEPT_MS = DAY_MS
 """How long an unused producer is remembered, with a transactional id and without."""
+_TERM_BITS = 32
 _TURN = 256
 """After this many producers, others get a turn on the event loop."""
+
+
+class CommitContent(NamedTuple):
+    """What is committed, apart from messages."""
+
+    decision: int
+    """Its number, by `new_decision`."""
+    key: CommitKey | None
+    offsets: Sequence[GroupOffsetCommit]
+    acks: Sequence[LeasedAcks]
+
+    def decided(self, at_ms: int, outcomes: list[ProducerOutcome]) -> Decided:
+        return Decided(
+            self.decision,
+            True,
+            "request",
+            at_ms,
+            outcomes,
+            self.key.name if self.key else None,
+            list(self.offsets),
+            list(self.acks),
+            description=self.key.description if self.key else None,
+        )
 
 
 class Coordinator:
@@ -61,7 +88,13 @@ class Coordinator:
         self.open: dict[int, OpenTransaction] = {}
         """By producer id; always of the producer's current epoch."""
         self._locks = KeyLocks()
+        self.term = 0
+        """Names this run of the process: later ones have higher terms."""
+        self.waits_for: QuiverError | None = None
+        """Why nothing can be said of transactions yet, after a start."""
         self._last_decision = 0
+        self._undecided: set[int] = set()
+        """Decisions that owners have prepared, or may have."""
         self._completed: list[int] = []
         """Decisions that are completely applied; the next record says so."""
         self._forgetting: frozenset[int] = frozenset()
@@ -73,7 +106,13 @@ class Coordinator:
 
     async def start(self, storage: Storage, epoch: int) -> None:
         """If the journal is damaged, `problem` is set."""
+        self.term = epoch
         await self.journaled.open(storage, epoch)
+
+    def check_ready(self) -> None:
+        """Raises if it is not known yet what was open when the process stopped."""
+        if self.waits_for is not None:
+            raise self.waits_for
 
     @property
     def problem(self) -> QuiverError | None:
@@ -160,27 +199,32 @@ class Coordinator:
         TransactionConflict."""
         found = self.open.get(producer_id)
         if found is None or found.epoch != epoch:
-            producer = self.state.check(producer_id, epoch)
-            if producer_id in self._forgetting:
-                raise UnknownProducer(producer_id=producer_id)
-            if self._closing:
-                raise ShuttingDown()
-            found = OpenTransaction(
-                producer_id, epoch, transactional_id=producer.transactional_id, timeout_ms=producer.timeout_ms
-            )
-            found.started_at_ms = self._clock.now_ms()
-            found.last_deadline_ms = round(self._clock.monotonic() * 1000) + self._open_max_ms
-            self.open[producer_id] = found
-            self.renew(found)
+            self.check_ready()
+            found = self._begin(producer_id, epoch)
         found.check_open()
         return found
 
-    def enlist(self, header: FrameHeader, topic_id: int, partition: int) -> Callable[[BaseException | None], None]:
-        """Makes a frame part of its producer's transaction; returns a callback for when it is written or refused."""
+    def _begin(self, producer_id: int, epoch: int) -> OpenTransaction:
+        producer = self.state.check(producer_id, epoch)
+        if producer_id in self._forgetting:
+            raise UnknownProducer(producer_id=producer_id)
+        if self._closing:
+            raise ShuttingDown()
+        begun = OpenTransaction(
+            producer_id, epoch, transactional_id=producer.transactional_id, timeout_ms=producer.timeout_ms
+        )
+        begun.started_at_ms = self._clock.now_ms()
+        begun.last_deadline_ms = round(self._clock.monotonic() * 1000) + self._open_max_ms
+        self.open[producer_id] = begun
+        self.renew(begun)
+        return begun
+
+    def write(self, header: FrameHeader, topic_id: int, partition: int, append: Append) -> "asyncio.Future[Appended]":
+        """A frame for a log of this worker, as part of its producer's transaction."""
         transaction = self.join(header.producer_id, header.producer_epoch)
         participant = Participant(topic_id, partition, bool(header.columns & COLUMN_DELIVER_AT))
-        transaction.add_frame(participant)
-        return partial(transaction.frame_done, participant, header.base_sequence)
+        transaction.participants[participant] = None
+        return transaction.frames.write(participant, header.base_sequence, append)
 
     def renew(self, transaction: OpenTransaction) -> None:
         """Its timeout begins again, up to the longest time that a transaction may be open."""
@@ -201,22 +245,40 @@ class Coordinator:
 
     # decisions
 
+    def new_decision(self) -> int:
+        """A number that no decision has had, in any term: an owner may have prepared for one that was not made."""
+        self._last_decision = max(self._last_decision, self.state.last_decision, self.term << _TERM_BITS) + 1
+        return self._last_decision
+
+    def preparing(self, decision: int) -> None:
+        """Owners are asked to prepare: until it is decided or `given_up`, its outcome is open."""
+        self._undecided.add(decision)
+
+    def given_up(self, decision: int) -> None:
+        self._undecided.discard(decision)
+
+    def outcome(self, decision: int) -> bool | None:
+        """Whether it is to commit; None while it is not decided. What is not known was not committed."""
+        decided = self.state.unfinished.get(decision)
+        if decided is None and decision in self._undecided:
+            return None
+        return decided is not None and decided.commit
+
     async def decide(
-        self,
-        transactions: Sequence[OpenTransaction],
-        *,
-        commit: bool,
-        reason: Reason = "request",
-        key: CommitKey | None = None,
-        offsets: Sequence[GroupOffsetCommit] = (),
-        acks: Sequence[LeasedAcks] = (),
+        self, transactions: Sequence[OpenTransaction], commit: CommitContent | None = None, reason: Reason = "request"
     ) -> Decided:
-        """Decides on transactions without frames in flight; the caller is `alone` with their producers."""
+        """Commits or, without `commit`, aborts transactions without frames in flight; the caller is `alone` with
+        their producers."""
         outcomes = []
         for number, each in enumerate(transactions):
             outcomes.append(await self._outcome_of(each.producer_id, each.epoch, each.participants))
             await _give_way(number)
-        decided = await self._decide(outcomes, commit, reason, key, offsets, acks)
+        now_ms = self._clock.now_ms()
+        if commit is None:
+            decided = Decided(self.new_decision(), False, reason, now_ms, outcomes)
+        else:
+            decided = commit.decided(now_ms, outcomes)
+        decided = await self._decide(decided)
         for each in transactions:
             if self.open.get(each.producer_id) is each:
                 del self.open[each.producer_id]
@@ -239,10 +301,11 @@ class Coordinator:
             return None
         try:
             outcomes = [await self._outcome_of(*key, found.get(key, ())) for key in sorted(current)]
-            return await self._decide(outcomes, False, "restart", None, (), ())
+            decided = Decided(self.new_decision(), False, "restart", self._clock.now_ms(), outcomes)
+            return await self._decide(decided)
         except (QuiverError, OSError):
             for key in current:
-                transaction = self.join(*key)
+                transaction = self._begin(*key)
                 transaction.participants = dict.fromkeys(found.get(key, ()))
                 transaction.is_left_over, transaction.deadline_ms = True, 0
             raise
@@ -252,34 +315,15 @@ class Coordinator:
         following = await self._following(producer_id, epoch)
         return ProducerOutcome(producer_id, epoch, following.producer_id, following.epoch, list(participants))
 
-    async def _decide(
-        self,
-        outcomes: list[ProducerOutcome],
-        commit: bool,
-        reason: Reason,
-        key: CommitKey | None,
-        offsets: Sequence[GroupOffsetCommit],
-        acks: Sequence[LeasedAcks],
-    ) -> Decided:
-        self._last_decision = max(self._last_decision, self.state.last_decision) + 1
+    async def _decide(self, decided: Decided) -> Decided:
         completed, self._completed = self._completed, []
-        decided = Decided(
-            self._last_decision,
-            commit,
-            reason,
-            self._clock.now_ms(),
-            outcomes,
-            key.name if key else None,
-            list(offsets),
-            list(acks),
-            completed,
-            key.description if key else None,
-        )
+        decided = msgspec.structs.replace(decided, completed=completed)
         try:
             await self._append(decided)
         except BaseException:
             self._completed += completed
             raise
+        self._undecided.discard(decided.id)
         return decided
 
     async def note_markers_left(self, decided: Decided, outcomes: list[ProducerOutcome]) -> None:

@@ -1,55 +1,48 @@
 """Applies a decision: markers in its partitions, offsets of groups, acks of leases.
 
 Everything is tried immediately. What fails is tried again until it is done, also after a restart, and blocks nothing.
+What other workers own, they are told.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Iterator, Sequence
 
 import msgspec
 
-from quiver.delays.service import Delays
-from quiver.model.errors import (
-    Closed,
-    GroupNotFound,
-    LeaseLost,
-    PartitionNotFound,
-    QuiverError,
-    SettleInOrder,
-    TopicNotFound,
-)
-from quiver.model.names import TopicPartition
-from quiver.model.settlement import ACK, SettleRequest
+from quiver.model.errors import QuiverError
 from quiver.model.transaction import GroupOffsetCommit
-from quiver.partition.partition import Appended, Partition
-from quiver.queues.service import Queues
+from quiver.partition.partition import Partition
 from quiver.queues.settle import TransactionAcks
-from quiver.streams.service import Streams
 from quiver.system.backoff import Backoff
-from quiver.system.pace import Pace
-from quiver.topics.catalogue import TopicCatalogue
-from quiver.topics.partitions import Partitions
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.events import Decided, Participant, ProducerOutcome
+from quiver.transactions.owners.asking import AskedOwners
+from quiver.transactions.owners.own_units import Marker, OwnUnits, is_strange, synced
+from quiver.transactions.owners.port import Finish
 
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 
 
-_Marker = tuple[ProducerOutcome, Participant]
-
-
 class _Work:
     """What is left to do for a decision."""
 
-    def __init__(self, decided: Decided, acks: TransactionAcks | None) -> None:
+    def __init__(
+        self, decided: Decided, finishes: dict[int, Finish], acks: TransactionAcks | None, *, at_start: bool
+    ) -> None:
         self.decided = decided
+        """As far as this worker carries it out."""
+        self.finishes = finishes
+        """What other workers are told, until they have done it."""
+        self.told = dict(finishes)
+        """The same, until what they have written is on disk."""
+        self.has_prepared = at_start
+        """This worker may have prepared its part for another coordinator, when it was one of more or fewer."""
         self.acks = acks
         self.has_acks = bool(decided.acks)
         self.offsets = list(decided.offsets)
-        self.markers: list[_Marker] = [
+        self.markers: list[Marker] = [
             (outcome, participant) for outcome in decided.outcomes for participant in outcome.participants
         ]
         self.marked: dict[Partition, None] = {}
@@ -57,7 +50,7 @@ class _Work:
 
     @property
     def is_done(self) -> bool:
-        return not (self.markers or self.offsets or self.has_acks)
+        return not (self.markers or self.offsets or self.has_acks or self.has_prepared or self.finishes)
 
     def outcomes_left(self) -> list[ProducerOutcome]:
         left: dict[int, list[Participant]] = {}
@@ -71,28 +64,18 @@ class _Work:
 
 
 class DecisionApplier:
-    def __init__(
-        self,
-        coordinator: Coordinator,
-        catalogue: TopicCatalogue,
-        partitions: Partitions,
-        delays: Delays,
-        streams: Streams,
-        queues: Queues,
-    ) -> None:
+    def __init__(self, coordinator: Coordinator, units: OwnUnits, owners: AskedOwners) -> None:
         self._coordinator = coordinator
-        self._catalogue = catalogue
-        self._partitions = partitions
-        self._delays = delays
-        self._streams = streams
-        self._queues = queues
+        self.units = units
+        self._owners = owners
         self._done: list[_Work] = []
         self._retries: set[asyncio.Task[None]] = set()
 
-    async def apply(self, decided: Decided, acks: TransactionAcks | None = None) -> None:
-        """Returns when everything was tried once. At start-up, without `acks`, they are taken from the decision."""
-        work = _Work(decided, acks)
-        await self._attempt(work)
+    async def apply(self, decided: Decided, acks: TransactionAcks | None = None, *, at_start: bool = False) -> None:
+        """Returns when everything was tried once. At start-up acks are taken from the decision, and other workers are
+        told in the background: they may wait for this one."""
+        work = _Work(*self._owners.finishes(decided), acks, at_start=at_start)
+        await (self._attempt_own(work) if at_start else self._attempt(work))
         if work.is_done:
             self._done.append(work)
             return
@@ -100,23 +83,24 @@ class DecisionApplier:
         self._retries.add(task)
         task.add_done_callback(self._retries.discard)
 
-    def open_in_logs(self) -> Iterator[tuple[tuple[int, int], Participant]]:
-        """Every transaction that is open in a log: producer id, epoch and partition."""
-        logs = [(Participant(topic_id, number), found) for topic_id, number, found in self._partitions.places()]
-        logs += [(Participant(*key, is_schedule=True), found) for key, found in self._delays.schedule_logs()]
-        for participant, partition in logs:
-            for producer_id, transaction in partition.tables.transactions.open.items():
-                yield (producer_id, transaction.epoch), participant
-
     async def flush(self) -> None:
         """Syncs what is written; decisions that are done are then completely applied."""
         works, self._done = self._done, []
         marked = dict.fromkeys(partition for work in works for partition in work.marked)
-        on_disk = set(await _all([_synced(partition) for partition in marked]))
+        on_disk = {found for found in await asyncio.gather(*map(synced, marked)) if found is not None}
         for work in works:
             if work.marked.keys() <= on_disk:
-                self._coordinator.completed(work.decided.id)
+                if work.told and not await self._synced_elsewhere(work):
+                    self._done.append(work)  # that worker is asked again
+                else:
+                    self._coordinator.completed(work.decided.id)
             # What could not be synced stays open in the journal, and the next start applies it again.
+
+    async def _synced_elsewhere(self, work: _Work) -> bool:
+        for worker, finish in list(work.told.items()):
+            if await self._owners.sync(worker, finish.outcomes):
+                del work.told[worker]
+        return not work.told
 
     async def stop(self) -> None:
         tasks = list(self._retries)
@@ -127,60 +111,35 @@ class DecisionApplier:
 
     async def _attempt(self, work: _Work) -> None:
         """Does what can be done."""
+        if work.finishes:
+            await asyncio.gather(self._attempt_own(work), *(self._tell(work, worker) for worker in work.finishes))
+        else:
+            await self._attempt_own(work)
+
+    async def _attempt_own(self, work: _Work) -> None:
+        if work.has_prepared:
+            await self._end_prepared(work)
         if not (work.offsets or work.has_acks):  # then tasks would only cost time
             await self._put_markers(work)
             return
-        await _all(
-            [
-                self._put_markers(work),
-                *(self._put_offsets(work, group) for group in work.offsets),
-                self._put_acks(work),
-            ]
-        )
+        offsets = (self._put_offsets(work, group) for group in work.offsets)
+        await asyncio.gather(self._put_markers(work), *offsets, self._put_acks(work))
+
+    async def _end_prepared(self, work: _Work) -> None:
+        try:
+            await self.units.end_prepared(work.decided.id, commit=work.decided.commit)
+        except Exception as error:
+            logger.warning("transaction %d stays prepared: %s", work.decided.id, error, exc_info=is_strange(error))
+        else:
+            work.has_prepared = False
 
     async def _put_markers(self, work: _Work) -> None:
-        """Begins all of them, each written at once where its partition is idle, and waits for the others."""
-        begun: list[tuple[_Marker, Partition, asyncio.Future[Appended]]] = []
-        left: list[_Marker] = []
-        pace = Pace()
-        for marker in work.markers:
-            outcome, participant = marker
-            try:
-                partition = await self._partition_of(participant)
-                if partition is not None:
-                    written = partition.append_marker(outcome.producer_id, outcome.epoch, commit=work.decided.commit)
-                    begun.append((marker, partition, written))
-            except Exception as error:
-                left.append(_left(marker, work, error))
-            await pace.turn()
-        for marker, partition, written in begun:
-            try:
-                await written
-            except Exception as error:
-                left.append(_left(marker, work, error))
-            else:
-                work.marked[partition] = None
-        work.markers = left
-
-    async def _partition_of(self, participant: Participant) -> Partition | None:
-        """None when it is gone."""
-        try:
-            if participant.is_schedule:
-                topic = self._catalogue.topic_by_id(participant.topic_id)
-                return await self._delays.schedule_log(topic, participant.partition)
-            return self._partitions.get(participant.topic_id, participant.partition)
-        except (TopicNotFound, PartitionNotFound):
-            return None
+        marked = await self.units.put_markers(work.decided.id, work.markers, commit=work.decided.commit)
+        work.markers = marked.left
+        work.marked.update(dict.fromkeys(marked.partitions))
 
     async def _put_offsets(self, work: _Work, group: GroupOffsetCommit) -> None:
-        offsets = {TopicPartition(p.topic_id, p.partition): (p.offset, p.metadata) for p in group.offsets}
-        try:
-            await self._streams.offsets.commit_decided(group.group, offsets, work.decided.id)
-        except GroupNotFound:
-            work.offsets.remove(group)
-        except Exception as error:
-            logger.warning("offsets of transaction %d wait: %s", work.decided.id, error, exc_info=_is_strange(error))
-        else:
+        if await self.units.put_offsets(work.decided.id, group):
             work.offsets.remove(group)
 
     async def _put_acks(self, work: _Work) -> None:
@@ -190,31 +149,20 @@ class DecisionApplier:
             if work.acks is not None:
                 await work.acks.finish()
             else:
-                await self._repeat_acks(work.decided)
+                await self.units.repeat_acks(work.decided.acks)
         except Exception as error:
-            logger.warning("acks of transaction %d wait: %s", work.decided.id, error, exc_info=_is_strange(error))
+            logger.warning("acks of transaction %d wait: %s", work.decided.id, error, exc_info=is_strange(error))
         else:
             work.has_acks = False
 
-    async def _repeat_acks(self, decided: Decided) -> None:
-        """Acks that took effect before the restart are refused now, because their lease has ended: that is
-        expected."""
-        for part in decided.acks:
-            self._queues.check_open(part.topic_id, part.partition)
-        settlements = await self._queues.settle(
-            [
-                SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs)
-                for part in decided.acks
-            ]
-        )
-        for refused in (refused for settlement in settlements for refused in settlement.refused):
-            if not isinstance(refused.error, LeaseLost | SettleInOrder):
-                raise refused.error
+    async def _tell(self, work: _Work, worker: int) -> None:
+        if await self._owners.finish(worker, work.finishes[worker]):
+            del work.finishes[worker]
 
     async def _retry(self, work: _Work) -> None:
         backoff, is_noted = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS), False
         while not work.is_done:
-            if not (is_noted or work.offsets or work.has_acks):
+            if not (is_noted or work.offsets or work.has_acks or work.told):
                 try:
                     await self._coordinator.note_markers_left(work.decided, work.outcomes_left())
                     is_noted = True
@@ -223,28 +171,3 @@ class DecisionApplier:
             await asyncio.sleep(backoff.next_seconds())
             await self._attempt(work)
         self._done.append(work)
-
-
-def _left(marker: _Marker, work: _Work, error: Exception) -> _Marker:
-    logger.warning("the marker of transaction %d is not in %s yet: %s", work.decided.id, marker[1], error)
-    return marker
-
-
-def _is_strange(error: Exception) -> bool:
-    """Whether the error is unexpected; then the log has its traceback."""
-    return not isinstance(error, QuiverError | OSError)
-
-
-async def _synced(partition: Partition) -> Partition | None:
-    try:
-        await partition.log.sync()
-    except Closed:
-        return partition  # its topic is gone
-    except (QuiverError, OSError) as error:
-        logger.warning("%s could not be synced: %s", partition.name, error)
-        return None
-    return partition
-
-
-async def _all(work: Sequence[Awaitable["Partition | None"]] | Sequence[Awaitable[None]]) -> list[Partition]:
-    return [found for found in await asyncio.gather(*work) if found is not None]

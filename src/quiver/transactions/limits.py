@@ -11,7 +11,7 @@ from quiver.model.limits import (
     TRANSACTION_PRODUCERS,
 )
 from quiver.model.transaction import GroupOffsetCommit, LeasedAcks, ProducerKey
-from quiver.transactions.commit_key import CommitKey
+from quiver.transactions.producer import CommitKey
 
 
 def check_producers(producers: Sequence[ProducerKey]) -> None:

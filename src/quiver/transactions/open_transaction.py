@@ -1,14 +1,14 @@
 """An open transaction and everything that is part of it. In memory only."""
 
-import asyncio
 from collections.abc import Iterable
 
 import msgspec
 
-from quiver.model.errors import InvalidRequest, TransactionConflict
+from quiver.model.errors import TransactionConflict
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks
 from quiver.partition.partition import Appended
 from quiver.transactions.events import Participant
+from quiver.transactions.owners.frames import TransactionFrames
 from quiver.transactions.sent_sequences import SentSequences
 
 
@@ -26,6 +26,8 @@ class OpenTransaction:
         self.last_deadline_ms = 0
         """Heartbeats cannot move the deadline beyond this."""
         self.participants: dict[Participant, None] = {}
+        self.frames = TransactionFrames(self.id)
+        """Those for logs of this worker."""
         self.acks: list[LeasedAcks] = []
         self.sent_sequences: dict[Participant, SentSequences[Appended]] = {}
         """Sequences of messages that are sent one by one."""
@@ -36,11 +38,6 @@ class OpenTransaction:
         """It was open when the broker stopped, and its end could not be written yet."""
         self._offsets: dict[tuple[str, str | None], GroupOffsetCommit] = {}
         """By group and member."""
-        self._refused: dict[tuple[Participant, int], BaseException] = {}
-        """Frames that are missing, by participant and sequence."""
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
 
     @property
     def id(self) -> str:
@@ -60,34 +57,6 @@ class OpenTransaction:
             raise TransactionConflict(transaction=self.id, problem="the broker was restarted and will abort it")
         if self.is_ending:
             raise TransactionConflict(transaction=self.id, problem="it is about to end")
-
-    def add_frame(self, participant: Participant) -> None:
-        """A frame is about to be written; `frame_done` follows."""
-        self.participants[participant] = None
-        self._in_flight += 1
-        self._idle.clear()
-
-    def frame_done(self, participant: Participant, sequence: int, error: BaseException | None) -> None:
-        """A frame was written or refused. A refused one may be sent again."""
-        if error is None:
-            self._refused.pop((participant, sequence), None)
-        else:
-            self._refused[participant, sequence] = error
-        self._in_flight -= 1
-        if not self._in_flight:
-            self._idle.set()
-
-    def check_whole(self) -> None:
-        """Raises InvalidRequest if a frame is missing: its sender may not know that yet."""
-        for (participant, sequence), error in self._refused.items():
-            raise InvalidRequest(
-                problem=f"transaction {self.id} must be aborted: its frame with sequence {sequence} for partition "
-                f"{participant.partition} of topic id {participant.topic_id} was refused ({error})"
-            )
-
-    async def idle(self) -> None:
-        """Returns when every frame so far is written or refused."""
-        await self._idle.wait()
 
     def add_offsets(self, groups: Iterable[GroupOffsetCommit]) -> None:
         """The last offset per partition."""

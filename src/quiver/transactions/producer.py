@@ -28,6 +28,14 @@ class Producer(msgspec.Struct, array_like=True):
     last: LastEnd | None = None
 
 
+class CommitKey(NamedTuple):
+    """The name that a caller gives a commit: the same key again is the same commit, and gets the same result."""
+
+    name: str
+    description: str | None = None
+    """What is committed, in the caller's words. The same key with another description is refused."""
+
+
 class Answer(NamedTuple):
     """The result of a commit or abort."""
 

@@ -7,6 +7,7 @@ from quiver.model.errors import QuiverError
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
 from quiver.transactions.events import Decided, Participant, ProducerOutcome
+from quiver.transactions.owners.asking import AskedOwners
 
 logger = logging.getLogger(__name__)
 
@@ -16,10 +17,17 @@ _Found = dict[tuple[int, int], list[Participant]]
 """Where each transaction is open, by producer and epoch."""
 
 
-async def recover(coordinator: Coordinator, applier: DecisionApplier) -> None:
-    """Returns when every transaction has ended. What could not be written is tried again in the background."""
+async def finish_decided(coordinator: Coordinator, applier: DecisionApplier) -> None:
+    """Returns when what was decided has taken effect in this process. What could not be written, and other workers,
+    follow in the background."""
     for decided in list(coordinator.state.unfinished.values()):
-        await applier.apply(decided)
+        await applier.apply(decided, at_start=True)
+
+
+async def end_open(coordinator: Coordinator, applier: DecisionApplier, owners: AskedOwners) -> None:
+    """Aborts what was open, as soon as all workers have said what that is. What could not be written is tried again
+    in the background."""
+    opened = await owners.opened(coordinator.term)
     left_over: _Found = {}
     committed: _Found = {}
     underway = {
@@ -28,7 +36,8 @@ async def recover(coordinator: Coordinator, applier: DecisionApplier) -> None:
         for outcome in decided.outcomes
         for participant in outcome.participants
     }
-    for key, participant in applier.open_in_logs():
+    for producer_id, epoch, participant in [*applier.units.open_in_logs(), *opened]:
+        key = producer_id, epoch
         if (*key, participant) not in underway:
             ended = committed if coordinator.state.was_committed(*key) else left_over
             ended.setdefault(key, []).append(participant)

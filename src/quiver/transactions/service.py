@@ -6,9 +6,8 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from quiver.messages.publish import Published
-from quiver.model.errors import CorruptData, InvalidRequest, PartitionOffline, QuiverError
+from quiver.model.errors import CorruptData, InvalidRequest, QuiverError, WorkerUnavailable
 from quiver.model.message import NewMessage
-from quiver.model.names import TopicPartition
 from quiver.model.transaction import (
     DEFAULT_TIMEOUT_MS,
     GroupOffsetCommit,
@@ -17,24 +16,25 @@ from quiver.model.transaction import (
     ProducerKey,
     TransactionInfo,
 )
-from quiver.queues.service import Queues
-from quiver.queues.settle import TransactionAcks
 from quiver.storage.port import Storage
-from quiver.streams.service import Streams
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.histogram import Histogram
 from quiver.telemetry.periodic_task import PeriodicTask
 from quiver.transactions.aborts import TransactionAborts
-from quiver.transactions.commit_key import CommitKey
+from quiver.transactions.commits import TransactionCommits, answer_of, ending
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.decision_applier import DecisionApplier
-from quiver.transactions.events import Decided
 from quiver.transactions.limits import check_offset_count, check_producers, check_runs, commit_key
 from quiver.transactions.listing import describe, list_producers, list_transactions
-from quiver.transactions.open_transaction import OpenTransaction, by_group
+from quiver.transactions.owners.answers import CoordinatorAnswers
+from quiver.transactions.owners.asking import AskedOwners
+from quiver.transactions.owners.joined_frames import JoinedFrames
+from quiver.transactions.owners.offset_checks import check_held_offsets
+from quiver.transactions.owners.own_units import OwnUnits
+from quiver.transactions.owners.owner import TransactionOwner
 from quiver.transactions.producer import Answer
 from quiver.transactions.publishing import TransactionPublishing
-from quiver.transactions.recovery import recover
+from quiver.transactions.recovery import end_open, finish_decided
 
 logger = logging.getLogger(__name__)
 
@@ -53,40 +53,73 @@ class TransactionStats(NamedTuple):
 
 class Transactions:
     def __init__(
-        self,
-        coordinator: Coordinator,
-        publishing: TransactionPublishing,
-        applier: DecisionApplier,
-        streams: Streams,
-        queues: Queues,
+        self, coordinator: Coordinator, publishing: TransactionPublishing, units: OwnUnits, frames: JoinedFrames
     ) -> None:
         self._coordinator = coordinator
         self._publishing = publishing
-        self._applier = applier
-        self._streams = streams
-        self._queues = queues
+        self._streams = units.streams
+        self.owners = AskedOwners()
+        """The other workers, for the one that coordinates."""
+        self.answers = CoordinatorAnswers(coordinator)
+        """What that one answers to them."""
+        self.owner = TransactionOwner(units, frames)
+        """This worker, for the one that coordinates."""
+        self.owner.share_with(self.answers)
+        self._applier = DecisionApplier(coordinator, units, self.owners)
+        self._recovering: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._aborts = TransactionAborts(coordinator, applier)
+        self._aborts = TransactionAborts(coordinator, self._applier)
+        self._commits = TransactionCommits(coordinator, self._applier, self.owners)
         self.task = PeriodicTask("transactions", self._maintain, every_seconds=_TICK_SECONDS)
         self._ticks = 0
 
-    async def start(self, storage: Storage, epoch: int) -> None:
+    async def start(self, storage: Storage, epoch: int, *, is_coordinator: bool) -> None:
         """Finishes what was decided and aborts what was open. Called when groups and leases are open, before they are
         used."""
+        if is_coordinator:
+            await self._start(storage, epoch)
+        self.owner.start(is_coordinator=is_coordinator)
+
+    async def _start(self, storage: Storage, epoch: int) -> None:
         try:
             await self._coordinator.start(storage, epoch)
         except CorruptData as error:
             logger.error("transactions are not available until this is repaired: %s", error)
             return
-        await recover(self._coordinator, self._applier)
+        await finish_decided(self._coordinator, self._applier)
+        if self.owners.others is None:
+            await end_open(self._coordinator, self._applier, self.owners)
+            self.task.start()
+            return
+        self._coordinator.waits_for = WorkerUnavailable(
+            "what other workers have of transactions is not known yet; try again", worker=0
+        )
+        self._recovering = asyncio.get_running_loop().create_task(self._recover())
+
+    async def _recover(self) -> None:
+        """Other workers may wait for this one, so it starts without them."""
+        await end_open(self._coordinator, self._applier, self.owners)
+        self._coordinator.waits_for = None
         self.task.start()
+
+    async def ready(self) -> None:
+        """Returns when it is known what was open when this process started. Without other workers that is so at
+        once."""
+        if self._recovering is not None:
+            await asyncio.shield(self._recovering)
+            self._recovering = None
 
     async def stop(self) -> None:
         """Finishes decisions that have begun. What is open stays open, and is aborted at the next start."""
+        self.owners.stop()
+        if self._recovering is not None:
+            self._recovering.cancel()
+            await asyncio.gather(self._recovering, return_exceptions=True)
         await self.task.stop()
         await asyncio.gather(self._aborts.finish(), *self._tasks, return_exceptions=True)
         await self._applier.stop()
         await self._coordinator.close()
+        await self.owner.stop()
 
     @property
     def problem(self) -> QuiverError | None:
@@ -204,76 +237,7 @@ class Transactions:
         else.
         """
         check_producers(producers)
-        return await self._through(self._commit(producers, commit_key(key, description), offsets, acks))
-
-    async def _commit(
-        self,
-        producers: Sequence[ProducerKey],
-        key: CommitKey | None,
-        offsets: Sequence[GroupOffsetCommit],
-        acks: Sequence[LeasedAcks],
-    ) -> Answer:
-        state = self._coordinator.state
-        names = [] if key is None else [f"key {key.name}"]
-        async with self._coordinator.alone(*names, *(each.producer_id for each in producers)):
-            before = None if key is None else state.keyed(key)
-            if before is None:
-                before = state.repeated(producers, commit=True)
-            if before is not None:
-                return before
-            transactions = self._end(producers)
-            try:
-                for each in transactions:
-                    await each.idle()
-                    each.check_whole()
-                decided = await self._decide_commit(transactions, key, offsets, acks)
-            except BaseException:
-                for each in transactions:
-                    each.is_ending = each.is_in_doubt
-                raise
-            return _answer(decided)
-
-    async def _decide_commit(
-        self,
-        transactions: Sequence[OpenTransaction],
-        key: CommitKey | None,
-        offsets: Sequence[GroupOffsetCommit],
-        acks: Sequence[LeasedAcks],
-    ) -> Decided:
-        joint = OpenTransaction(-1, -1, transactional_id=None, timeout_ms=0)
-        for each in transactions:
-            joint.add_offsets(each.offsets)
-            joint.acks += each.acks
-        joint.add_offsets(offsets)
-        joint.acks += acks
-        check_runs(joint.acks)
-        # Assignments do not change between the check and the new offsets.
-        async with self._streams.groups.locks.hold(*(group.group for group in joint.offsets)):
-            await self._check_held_offsets(joint.offsets)
-            prepared = await self._queues.prepare_acks(joint.acks) if joint.acks else None
-            decided = await self._decide(transactions, key, joint, prepared)
-            await self._applier.apply(decided, prepared)
-            return decided
-
-    async def _decide(
-        self,
-        transactions: Sequence[OpenTransaction],
-        key: CommitKey | None,
-        joint: OpenTransaction,
-        prepared: TransactionAcks | None,
-    ) -> Decided:
-        try:
-            return await self._coordinator.decide(
-                transactions, commit=True, key=key, offsets=by_group(joint.offsets), acks=joint.acks
-            )
-        except PartitionOffline:
-            for each in transactions:
-                each.is_in_doubt = True
-            raise
-        except BaseException:
-            if prepared is not None:
-                prepared.take_back()
-            raise
+        return await self._through(self._commits.commit(producers, commit_key(key, description), offsets, acks))
 
     async def abort(self, producers: Sequence[ProducerKey]) -> Answer:
         """Discards everything of these producers. A repeat of the request gets the same result."""
@@ -285,16 +249,7 @@ class Transactions:
             before = self._coordinator.state.repeated(producers, commit=False)
             if before is not None:
                 return before
-            return _answer(await self._aborts.abort(self._end(producers), "request"))
-
-    def _end(self, producers: Sequence[ProducerKey]) -> list[OpenTransaction]:
-        """Marks the open transactions as ending: they accept nothing more."""
-        for each in producers:
-            self._coordinator.state.check(each.producer_id, each.epoch)
-        found = [self._coordinator.join(each.producer_id, each.epoch) for each in producers]
-        for transaction in found:
-            transaction.is_ending = True
-        return found
+            return answer_of(await self._aborts.abort(ending(self._coordinator, producers), "request"))
 
     # looking
 
@@ -344,19 +299,10 @@ class Transactions:
             task.exception()  # the caller may be gone
 
     async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
-        async with self._streams.groups.locks.hold(*(group.group for group in groups)):
-            await self._check_held_offsets(groups)
-
-    async def _check_held_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         check_offset_count(groups)
-        for group in groups:
-            offsets = {TopicPartition(part.topic_id, part.partition): part.offset for part in group.offsets}
-            await self._streams.check_offsets(offsets)
-            if group.member_id is None:
-                await self._streams.groups.stream_group(group.group)
-            self._streams.offsets.check_commit(
-                group.group, offsets, member_id=group.member_id, generation=group.generation
-            )
+        own = await self.owners.check_offsets(groups)
+        async with self._streams.groups.locks.hold(*(group.group for group in own)):
+            await check_held_offsets(self._streams, own)
 
     async def _maintain(self, failures: Failures) -> None:
         self._ticks += 1
@@ -367,7 +313,3 @@ class Transactions:
                 await self._applier.flush()
             with failures.of("maintenance of transactions"):
                 await self._coordinator.maintain()
-
-
-def _answer(decided: Decided) -> Answer:
-    return Answer(decided.commit, [ProducerKey(each.next_id, each.next_epoch) for each in decided.outcomes])

@@ -11,7 +11,6 @@ import msgspec
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
 from quiver.model.limits import COMMIT_KEYS_REMEMBERED, COMMIT_KEYS_REMEMBERED_MS
 from quiver.model.transaction import ProducerKey
-from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     Completed,
     Decided,
@@ -22,7 +21,7 @@ from quiver.transactions.events import (
     ProducerOutcome,
     Touched,
 )
-from quiver.transactions.producer import Answer, KeyedAnswer, LastEnd, Producer
+from quiver.transactions.producer import Answer, CommitKey, KeyedAnswer, LastEnd, Producer
 from quiver.transactions.snapshot import encode_state, restore_state
 
 LAST_EPOCH = 2**31 - 2

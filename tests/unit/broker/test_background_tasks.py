@@ -19,7 +19,7 @@ from quiver.streams.member import Subscription
 from quiver.streams.membership import Membership
 from quiver.telemetry import supervised_task
 from quiver.transactions.coordinator import Coordinator
-from quiver.transactions.open_transaction import OpenTransaction
+from quiver.transactions.owners.frames import TransactionFrames
 
 SECONDS = 10
 
@@ -128,14 +128,14 @@ async def test_transactions_time_out_after_an_error_in_their_maintenance(
 
 async def test_a_timeout_that_hangs_holds_up_no_other(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = [await broker.transactions.init(timeout_ms=1) for _ in range(2)]
-    real, gate = OpenTransaction.idle, asyncio.Event()
+    real, gate = TransactionFrames.idle, asyncio.Event()
 
-    async def idle(self: OpenTransaction) -> None:
-        if self.producer_id == first.producer_id:
+    async def idle(self: TransactionFrames) -> None:
+        if self.transaction_id == f"{first.producer_id}:0":
             await gate.wait()
         await real(self)
 
-    monkeypatch.setattr(OpenTransaction, "idle", idle)
+    monkeypatch.setattr(TransactionFrames, "idle", idle)
     frame = build_frame(
         [b"x"], timestamp_ms=1, producer_id=first.producer_id, producer_epoch=0, base_sequence=0, transactional=True
     )

@@ -355,8 +355,10 @@ async def test_offsets_that_could_not_be_written_with_their_decision_do_not_undo
     await broker.transactions.commit([first], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 3)])])
     assert await committed(broker) is None, "it is decided, and tried again"
     await broker.transactions.commit([second], offsets=[GroupOffsetCommit("g", [CommitPart(topic_id, 0, 6)])])
-    await broker.streams.offsets.commit_decided("g", {place(broker): (3, "")}, 1)  # as the next try does
-    assert (await committed(broker), broker.streams.group("g").transactions) == (6, [2, 1])
+    await broker.streams.offsets.commit_decided(
+        "g", {place(broker): (3, "")}, (first_id := broker.streams.group("g").transactions[0] - 1)
+    )
+    assert (await committed(broker), broker.streams.group("g").transactions) == (6, [first_id + 1, first_id])
 
 
 async def test_offsets_of_a_transaction_count_once(broker: Broker) -> None:

@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from quiver.model.errors import CommitKeyConflict, ProducerFenced, UnknownProducer
 from quiver.model.limits import COMMIT_KEYS_REMEMBERED_MS
 from quiver.model.transaction import CommitPart, GroupOffsetCommit, LeasedAcks, ProducerKey
-from quiver.transactions.commit_key import CommitKey
 from quiver.transactions.events import (
     CODEC,
     Completed,
@@ -22,6 +21,7 @@ from quiver.transactions.events import (
     ProducerOutcome,
     Touched,
 )
+from quiver.transactions.producer import CommitKey
 from quiver.transactions.state import LAST_EPOCH, TransactionState
 
 PRODUCERS = st.integers(1, 3)

@@ -105,6 +105,24 @@ class WrittenAt(msgspec.Struct, frozen=True, array_like=True, tag=11):
     now_ms: int
 
 
+class AcksPrepared(GroupEvent, frozen=True, tag=12):
+    """A transaction that another worker decides acks these: until it has ended, the lease holds them.
+
+    Their lease was extended for that, by an event before this one.
+    """
+
+    decision: int
+    """The number of the decision that is being made."""
+    lease: int
+    runs: list[Run]
+
+
+class AcksEnded(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """The transaction has ended. If it was committed, the acks come before this; otherwise the lease goes on."""
+
+    decision: int
+
+
 DeadLetterOrigin = tuple[str, int, int, str]
 """Topic, partition and offset of the message that became a dead letter, and the group that gave it up."""
 
@@ -131,4 +149,6 @@ Event = (
     | MoveDone
     | DeadLettersRemoved
     | WrittenAt
+    | AcksPrepared
+    | AcksEnded
 )

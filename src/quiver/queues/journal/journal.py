@@ -13,6 +13,8 @@ from quiver.outbox.relay import OutboxRelay
 from quiver.queues.context import QueueContext
 from quiver.queues.journal import snapshot as queue_snapshot
 from quiver.queues.journal.events import (
+    AcksEnded,
+    AcksPrepared,
     Began,
     DeadLettersRemoved,
     Died,
@@ -67,6 +69,8 @@ class QueueJournal:
         self.groups: dict[int, QueueGroup] = {}
         self.removed = IntervalSet()
         self.outbox = Outbox()
+        self.prepared: dict[int, list[AcksPrepared]] = {}
+        """By decision: acks of transactions that another worker is deciding."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._held = 0
         self.changes = 0
@@ -236,10 +240,10 @@ class QueueJournal:
 
     def _snapshot(self) -> Iterator[bytes]:
         now_ms = self._clock.now_ms()
-        return queue_snapshot.snapshot(self.removed, self.groups, self.outbox, now_ms=now_ms)
+        return queue_snapshot.snapshot(self.removed, self.groups, self.outbox, self.prepared, now_ms=now_ms)
 
     def _restore(self, data: bytes) -> None:
-        self.removed, self.groups, self.outbox = queue_snapshot.restored(data, self._times)
+        self.removed, self.groups, self.outbox, self.prepared = queue_snapshot.restored(data, self._times)
 
     def _apply(self, record: bytes) -> None:
         for event in decode_record(record):
@@ -256,6 +260,12 @@ class QueueJournal:
                     for start, end in event.runs:
                         self.removed.add(start, end)
                     self._apply_moves(event.moves)
+                case AcksPrepared():
+                    known = self.prepared.setdefault(event.decision, [])
+                    if event not in known:
+                        known.append(event)
+                case AcksEnded():
+                    self.prepared.pop(event.decision, None)
                 case _:
                     group = self.groups.get(event.group)
                     if isinstance(event, Died):

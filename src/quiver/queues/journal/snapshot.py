@@ -11,6 +11,7 @@ import msgspec
 
 from quiver.model.queue import Ordering
 from quiver.outbox.outbox import Outbox
+from quiver.queues.journal.events import AcksPrepared
 from quiver.queues.journal.replayed_times import ReplayedTimes
 from quiver.queues.partition.queue_group import QueueGroup
 from quiver.storage.snapshot_chunks import chunk, chunks
@@ -46,18 +47,30 @@ class TimeChunk(msgspec.Struct, frozen=True, array_like=True, tag=4):
     now_ms: int
 
 
+class PreparedChunk(msgspec.Struct, frozen=True, array_like=True, tag=5):
+    """Only if there are any."""
+
+    acks: list[AcksPrepared]
+
+
 class Restored(NamedTuple):
     removed: IntervalSet
     groups: dict[int, QueueGroup]
     outbox: Outbox
+    prepared: dict[int, list[AcksPrepared]]
 
 
 _EVER = 2**63
-_decoder = msgspec.msgpack.Decoder(RemovedChunk | GroupChunk | StateChunk | OutboxChunk | TimeChunk)
+_decoder = msgspec.msgpack.Decoder(RemovedChunk | GroupChunk | StateChunk | OutboxChunk | TimeChunk | PreparedChunk)
 
 
 def snapshot(
-    removed: IntervalSet, groups: Mapping[int, QueueGroup], outbox: Outbox, *, now_ms: int
+    removed: IntervalSet,
+    groups: Mapping[int, QueueGroup],
+    outbox: Outbox,
+    prepared: Mapping[int, list[AcksPrepared]],
+    *,
+    now_ms: int,
 ) -> Iterator[bytes]:
     yield chunk(TimeChunk(now_ms))
     yield chunk(RemovedChunk(removed.encode()))
@@ -65,6 +78,8 @@ def snapshot(
         yield chunk(GroupChunk(group.id, group.ordering, group.in_offset_order, group.version))
         for part in group.state.snapshot():
             yield chunk(StateChunk(part))
+    if prepared:
+        yield chunk(PreparedChunk([acks for each in prepared.values() for acks in each]))
     yield chunk(OutboxChunk(outbox.image(), {group.id: group.dead_count for group in groups.values()}))
 
 
@@ -75,6 +90,7 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
     groups: dict[int, QueueGroup] = {}
     states: dict[int, list[bytes]] = {}
     held: list[bytes] = []
+    prepared: dict[int, list[AcksPrepared]] = {}
     for stored in chunks(data):
         part = _decoder.decode(stored)
         match part:
@@ -93,10 +109,13 @@ def restored(data: bytes, times: ReplayedTimes | None = None) -> Restored:
                 held = states[part.group] = []
             case StateChunk():
                 held.append(part.data)
+            case PreparedChunk():
+                for acks in part.acks:
+                    prepared.setdefault(acks.decision, []).append(acks)
             case OutboxChunk():
                 outbox.restore(part.content)
                 for group_id in part.dead.keys() & groups.keys():
                     groups[group_id].counters.dead = part.dead[group_id]
     for group_id, group in groups.items():
         group.state.restore(states.pop(group_id), times.ahead_ms)
-    return Restored(removed, groups, outbox)
+    return Restored(removed, groups, outbox, prepared)

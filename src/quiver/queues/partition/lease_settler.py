@@ -16,6 +16,7 @@ from quiver.queues.context import RECENT_LEASES, QueueContext
 from quiver.queues.journal.events import Died
 from quiver.queues.journal.journal import QueueJournal
 from quiver.queues.journal.moves import moves_of
+from quiver.queues.partition.prepared_leases import PreparedLeases
 from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.settled_messages import SettledMessages
 from quiver.queues.state.port import Counts, GroupState, Refused, Run, Settlement
@@ -49,9 +50,17 @@ class LeaseSettler:
         self._clock = context.lease_clock
         self._randomness = context.randomness
         self._delivery_times = context.delivery_times
+        self.prepared = PreparedLeases(journal, context)
 
     async def settle(self, request: SettleRequest, settings: QueueSettings) -> Settlement:
         """In memory: it is on disk after the next `durable` of the journal. Dead letters are on their way."""
+        if self._journal.prepared and request.action != EXTEND:
+            free, held = self.prepared.split(request)
+            if held:
+                rest = Settlement([])
+                if free:
+                    rest = await self.settle(msgspec.structs.replace(request, runs=free), settings)
+                return rest._replace(refused=[*rest.refused, *held])
         group, runs = self._journal.groups.get(request.group_id), request.runs
         if group is None:
             return Settlement([Refused(start, end, self._lost(start, end)) for start, end in runs])
@@ -62,6 +71,9 @@ class LeaseSettler:
             if at:
                 await asyncio.sleep(0)
             parts.append(self._make(group, request.action, ordered[at : at + _RUNS_AT_ONCE], change))
+        if self._journal.prepared and request.action == EXTEND:
+            self.prepared.pin(group)
+            self._journal.put(group)
         settlement = parts[0] if len(parts) == 1 else _joined(parts)
         if request.action == ACK:
             lease, delivered_ms = self._delivery_times[request.lease_id % RECENT_LEASES]
@@ -153,7 +165,7 @@ class LeaseSettler:
         The caller ends it by `finish_acks` or `take_back_acks`. After LeaseLost or SettleInOrder nothing was changed.
         """
         group = self._journal.groups.get(group_id)
-        if group is None:
+        if group is None or (self.prepared and self.prepared.holds(group_id, runs)):
             raise LeaseLost(message=self._journal.name)
         self._journal.put(group)
         runs = sorted(runs)

@@ -223,6 +223,8 @@ class PartitionQueue:
         group = self._groups.get(group_id)
         if group is not None:
             group.state.end_leases(consumer)
+            if self.settler.prepared:
+                self.settler.prepared.pin(group)
             self.journal.put(group)
             await self.journal.durable()
 

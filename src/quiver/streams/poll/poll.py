@@ -94,6 +94,7 @@ class Poll:
     async def _take(
         self, group: str, view: MemberView, session: PollSession, limit: int, taken: TakenMessages
     ) -> None:
+        await self._streams.prepared.settled(group)
         await self._begin(group, view.assigned)
         ending = session.let_go & view.assigned
         session.let_go -= ending

@@ -1,0 +1,1 @@
+"""Transactions where they touch partitions, groups and leases: at the owners of these."""
