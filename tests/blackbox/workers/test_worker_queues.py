@@ -62,7 +62,7 @@ class Record:
 def by_sdk(broker: BrokerProcess, record: Record) -> Callable[[Consumer], None]:
     def work(consumer: Consumer) -> None:
         try:
-            with quiver.connect(broker.address) as q, q.work(TOPIC, group="g", ordering="none", wait=1) as jobs:
+            with quiver.connect(broker.address) as q, q.work(TOPIC, group="g", ordering="none", timeout=1) as jobs:
                 for job in jobs:
                     value = job.value.decode()
                     record.delivered(value)
