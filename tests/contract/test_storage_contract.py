@@ -6,7 +6,7 @@ import time
 import pytest
 
 from contract.conftest import EngineUnderTest
-from quiver.model.errors import InvalidRequest, OffsetOutOfRange, StaleEpoch
+from quiver.model.errors import InvalidRequest, OffsetOutOfRange, QuiverError, StaleEpoch
 from quiver.records.header import StampedFrame, read_stamped_header
 from quiver.storage.port import Log, Storage
 from unit.log.frames import frame_at, frame_bytes
@@ -406,6 +406,15 @@ class TestStorage:
         assert await storage.list_logs("topics") == ["topics/12/0"]
         await storage.delete_logs("topics/12")
         assert await storage.list_logs() == ["internal/coordination"]
+
+    async def test_discarded_logs_are_closed(self, storage: Storage, under_test: EngineUnderTest) -> None:
+        log = await storage.open_log("topics/1/0", under_test.options)
+        other = await storage.open_log("topics/2/0", under_test.options)
+        await storage.discard_logs("topics/1")
+        await storage.discard_logs("topics/1")
+        with pytest.raises(QuiverError):
+            await log.append(run_of(1))
+        await other.append(run_of(1))
 
     async def test_a_deleted_log_starts_empty(self, storage: Storage, under_test: EngineUnderTest) -> None:
         log = await storage.open_log("topics/1/0", under_test.options)

@@ -84,7 +84,7 @@ async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> 
         settings = _settings(config, placement)
         return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
 
-    worker = Worker(placement, seat.dial, new_broker)
+    worker = Worker(placement, seat.dial, new_broker, seat.counters)
     inbox.start(worker.peers.accept)
     try:
         await worker.start()

@@ -27,6 +27,7 @@ from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
 from quiver.gateways.queen.routes import queen_routes
 from quiver.gateways.queen.routes.port import port_routes
+from quiver.gateways.shared_listener import WorkerShare
 from quiver.links.peers import Peers
 from quiver.metrics.sources.node import Build, ProcessNumbers
 from quiver.model.errors import Closed, InvalidSetting
@@ -100,8 +101,11 @@ class Server:
             budget=budget,
             network=TcpNetwork() if seat is None else OpenedNetwork(seat.native),
         )
+        share: WorkerShare | None = None
         if seat is not None:
             self._native.place = WorkerPlace(seat.worker, seat.workers, seat.pass_client)
+            share = self._native.share = WorkerShare(seat.connections, seat.worker)
+            share.gateways.append(self._native.served)
         await _bind("native_port", config.native_port, self._native.start)
         self._http = HttpGateway(
             facade,
@@ -112,7 +116,10 @@ class Server:
             budget=budget,
         )
         self._start_metrics(self._running.broker, self._native, self._http, budget)
-        await _bind("http_port", config.http_port, partial(self._http.start, None if seat is None else seat.http))
+        if share is not None:
+            share.gateways.append(self._http.served)
+        listener = None if seat is None else seat.http
+        await _bind("http_port", config.http_port, partial(self._http.start, listener, share))
         self._native.other_ports.http = self._http.port
         if self._inbox is not None:
             self._inbox.serve_clients(self._native.serve_socket)

@@ -7,6 +7,7 @@ from typing import Any
 from quiver.broker.health import Health
 from quiver.broker.maintenance import Maintenance
 from quiver.broker.metadata import Metadata
+from quiver.broker.node import NodeStatus
 from quiver.broker.settings import BrokerSettings as BrokerSettings
 from quiver.broker.stats import BrokerStats
 from quiver.coordination.port import Coordination
@@ -123,13 +124,12 @@ class Broker:
             self._catalogue, self._partitions, self.delays, self.queues, self.streams, clock=self.clock
         )
         self.sampler = self._new_sampler()
-        self._trace_collector, self.traces = self._new_traces()
+        self.trace_collector, self.traces = self._new_traces()
         self._storage_numbers, self.metrics = self._new_collector()
         self._maintenance, self._compactions = self._new_maintenance()
         self.topic_admin.subscribe(self.queues, self.delays, self.streams)
-        self._health = self._new_health()
+        self.node = NodeStatus(self._new_health(), self._partitions, self.settings.placement, clock=self.clock)
         self._running = False
-        self._started_at = self.clock.monotonic()
 
     def _new_topics(self) -> tuple[Partitions, TopicAdmin]:
         placement = self.settings.placement
@@ -196,7 +196,7 @@ class Broker:
                 TopicNumbers(self._catalogue, self._partitions, self.delays, self.publishing, self._fetch),
                 GroupNumbers(self.groups, self.streams, self.queues, self.sampler),
                 TransactionNumbers(self.transactions),
-                TraceNumbers(self._trace_collector.stats),
+                TraceNumbers(self.trace_collector.stats),
                 storage_numbers,
                 GatewayNumbers(self.sampler.gateways),
             ]
@@ -223,7 +223,7 @@ class Broker:
                 self.streams.task,
                 self.transactions.task,
                 self.transactions.owner.task,
-                self._trace_collector.task,
+                self.trace_collector.task,
                 *self.sampler.tasks,
             ],
         )
@@ -251,7 +251,7 @@ class Broker:
             self.transactions.refuse(groups_lost)
         if self._is_controller:
             await self.schedules.start(self._storage, leader_epoch)
-        self._trace_collector.start()
+        self.trace_collector.start()
         self.topic_admin.resume_removals()
         self._storage_numbers.recovery_seconds = self.clock.monotonic() - began
 
@@ -262,7 +262,7 @@ class Broker:
         await self.searches.stop()
         await self.redrive_jobs.stop()
         await self.sampler.stop()
-        await self._trace_collector.stop()
+        await self.trace_collector.stop()
         await self.topic_admin.stop()
         await self._compactions.stop()
         await self._maintenance.stop()
@@ -285,6 +285,10 @@ class Broker:
 
     def topic(self, name: str) -> Topic:
         return self._catalogue.topic(name)
+
+    def partition_workers(self, topic: Topic) -> tuple[int, ...]:
+        """Empty: this process owns them all."""
+        return ()
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""
@@ -381,20 +385,9 @@ class Broker:
             return following.producer_id, following.epoch
         return await self._producer_ids.new(), 0
 
-    # health
-
-    def problems(self) -> dict[str, str]:
-        """What cannot be written or read, and why; empty when all is well."""
-        return self._health.problems()
-
-    def warnings(self) -> dict[str, str]:
-        """What was found damaged, although everything can be read and written."""
-        return self._health.warnings()
-
     async def stats(self) -> BrokerStats:
-        uptime = self.clock.monotonic() - self._started_at
         topics = [await topic_details(topic, self._partitions.owned(topic.id)) for topic in self.topics()]
-        return BrokerStats(uptime, topics)
+        return BrokerStats(self.node.uptime_seconds, topics)
 
     def check_running(self) -> None:
         if not self._running:

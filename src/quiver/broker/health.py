@@ -1,7 +1,7 @@
 """Health: which parts of the broker do not work, and which were found damaged."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from quiver.delays.service import Delays
 from quiver.model.errors import QuiverError
@@ -21,6 +21,13 @@ class BackgroundTask(Protocol):
 
     @property
     def problem(self) -> str | None: ...
+
+
+class HealthReport(NamedTuple):
+    problems: dict[str, str]
+    """What cannot be written or read, or does not run, and why; empty when all is well."""
+    warnings: dict[str, str]
+    """What was found damaged or wrong, although everything can be read and written."""
 
 
 class Health:

@@ -26,6 +26,7 @@ class _Commands(LazyGroup):
         "trace": Subcommand("quiver.cli.commands.traces", "Show what happened to messages."),
         "work": Subcommand("quiver.cli.commands.work", "Run a function as a worker of a queue group."),
         "pipeline": Subcommand("quiver.cli.commands.pipeline", "Run jobs on Spark: archive, replay, compact."),
+        "cluster": Subcommand("quiver.cli.cluster.command", "Show the workers of a broker."),
         "top": Subcommand("quiver.cli.commands.top", "Show what a broker does, live."),
         "doctor": Subcommand("quiver.cli.commands.doctor", "Check a broker and its data, and say what to do."),
         "storage": Subcommand("quiver.cli.storage.command", "Show and update the tables of a database."),

@@ -26,6 +26,11 @@ class Placement(NamedTuple):
             return 0
         return (crc32(topic.removesuffix(SUFFIX).encode()) + partition) % self.worker_count
 
+    def partition_workers(self, topic: str, count: int) -> tuple[int, ...]:
+        """The workers of the first `count` partitions."""
+        first, workers = self.partition_worker(topic, 0), self.worker_count
+        return tuple([(first + number) % workers for number in range(count)])
+
     def shard_worker(self, shard: int) -> int:
         return shard % self.worker_count
 

@@ -6,7 +6,7 @@ are as far as `revision`, always.
 
 import asyncio
 import heapq
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from itertools import count
 
@@ -32,6 +32,8 @@ class View:
         self._numbers = count()
         self._is_closed = False
         self.revision = 0
+        self.after_commit: Callable[[], Awaitable[None]] | None = None
+        """Awaited after every write that succeeded: what other processes have to do before it returns."""
         self.task = SupervisedTask("the view of coordination", self._follow)
 
     def follow(self, prefix: str, apply: Follower) -> None:
@@ -66,6 +68,8 @@ class View:
         """Returns when this view shows the result. False: something was not as expected; the view shows that too."""
         outcome = await self._coordination.commit(expected, operations)
         await self.reached(outcome.revision)
+        if outcome.succeeded and self.after_commit is not None:
+            await self.after_commit()
         return outcome.succeeded
 
     async def reached(self, revision: int) -> None:

@@ -23,7 +23,7 @@ _LONGEST_PAUSE_SECONDS = 5.0
 _BACKLOG_SECONDS = 5.0
 _MOST_TIME = 0.01
 """Of the time that passes: with very many partitions there are fewer looks."""
-_TOP_TOPICS = 10
+TOP_TOPICS = 10
 
 
 class Rates(NamedTuple):
@@ -195,7 +195,7 @@ class Sampler:
         return sample
 
     def _busiest(self) -> Iterator[BusyTopic]:
-        for topic_id, rates in sorted(self._rates.items(), key=lambda item: sum(item[1]), reverse=True)[:_TOP_TOPICS]:
+        for topic_id, rates in sorted(self._rates.items(), key=lambda item: sum(item[1]), reverse=True)[:TOP_TOPICS]:
             with contextlib.suppress(TopicNotFound):
                 size_bytes = sum(partition.log.size_bytes for partition in self._partitions.of(topic_id))
                 yield BusyTopic(self._catalogue.topic_by_id(topic_id).name, rates, size_bytes)

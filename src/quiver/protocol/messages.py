@@ -172,6 +172,8 @@ class TopicInfo(msgspec.Struct, array_like=True, frozen=True):
     name: str
     partitions: int
     max_message_bytes: int
+    partition_workers: tuple[int, ...] = ()
+    """The worker that owns each partition; empty: the broker has one worker."""
 
 
 class Metadata(Message, tag=102, frozen=True):

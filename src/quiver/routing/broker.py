@@ -18,6 +18,10 @@ from quiver.partition.partition import Appended, Frame
 from quiver.routing.dead_letters.jobs import RoutedRedriveJobs
 from quiver.routing.dead_letters.service import RoutedDeadLetters
 from quiver.routing.delays.service import RoutedDelays
+from quiver.routing.looks.messages import RoutedLives, RoutedSpans, RoutedTraces
+from quiver.routing.looks.node import RoutedNode
+from quiver.routing.looks.numbers import OwnNote, RoutedMetrics, SharedNote
+from quiver.routing.looks.sampler import RoutedSampler
 from quiver.routing.messages.fetch import RoutedFetch
 from quiver.routing.messages.requests import FetchOptions
 from quiver.routing.messages.service import RoutedMessages
@@ -29,6 +33,8 @@ from quiver.routing.queues.looks import QueueUses, RoutedDepths, RoutedLeases, R
 from quiver.routing.queues.service import RoutedQueues
 from quiver.routing.scatter import Scatter
 from quiver.routing.schedules.service import RoutedSchedules
+from quiver.routing.search.searches import RoutedSearches
+from quiver.routing.search.tails import RoutedTails
 from quiver.routing.topics.other_owners import LinkedOwners
 from quiver.routing.topics.service import RoutedTopics
 from quiver.topics.compaction import TopicCompaction
@@ -36,7 +42,8 @@ from quiver.topics.details import TopicDetails
 
 
 class RoutedBroker:
-    def __init__(self, local: Broker, peers: Peers) -> None:
+    def __init__(self, local: Broker, peers: Peers, note: SharedNote | None = None) -> None:
+        """`note` outlives this process."""
         self._local = local
         self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
         owners, scatter = Owners(local), Scatter(peers)
@@ -44,16 +51,16 @@ class RoutedBroker:
         self._messages = RoutedMessages(local, owners, peers)
         self._fetch = RoutedFetch(local, owners, peers)
         self.groups = local.groups
-        self.life: Any = NotRouted("life")
-        self.traces: Any = NotRouted("traces")
+        self.life = RoutedLives(local, owners, peers)
+        self.traces = RoutedTraces(local, owners, peers, scatter)
         self.queues = RoutedQueues(local, owners, peers)
         uses = QueueUses(local, owners, peers)
         self.queue_depths = RoutedDepths(local, uses, scatter)
         self.queue_leases = RoutedLeases(local, owners, peers, uses, scatter)
         self.queue_stats = RoutedQueueStats(local, scatter)
         self.dead_letters = RoutedDeadLetters(local, owners, peers, scatter)
-        self.searches: Any = NotRouted("searches")
-        self.tails: Any = NotRouted("tails")
+        self.searches = RoutedSearches(local, owners, peers)
+        self.tails = RoutedTails(local, owners, peers)
         self.group_admin: Any = NotRouted("group_admin")
         self.offset_reset: Any = NotRouted("offset_reset")
         members = NotRouted("streams.members", connections=local.streams.members.connections)
@@ -65,8 +72,9 @@ class RoutedBroker:
         self.redrive_jobs = local.redrive_jobs if is_controller else RoutedRedriveJobs(peers)
         self.schedules = local.schedules if is_controller else RoutedSchedules(peers)
         self.transactions: Any = NotRouted("transactions")
-        self.metrics = local.metrics
-        self.sampler = local.sampler
+        self.metrics = RoutedMetrics(local, scatter, note or OwnNote())
+        self.sampler = RoutedSampler(local, scatter)
+        self.node = RoutedNode(local, scatter)
         self._share(owners, peers)
 
     def _share(self, owners: Owners, peers: Peers) -> None:
@@ -77,6 +85,8 @@ class RoutedBroker:
         self._local.move_targets.others = LinkedTargets(owners, peers)
         self._local.dead_letter_mover.topics = self._topics
         self._local.redrive_jobs.dead_letters = self.dead_letters
+        collector = self._local.trace_collector
+        collector.target = RoutedSpans(collector.target, self._topics, self._messages, owners)
 
     @property
     def node_id(self) -> str:
@@ -89,6 +99,9 @@ class RoutedBroker:
 
     def topic(self, name: str) -> Topic:
         return self._local.topic(name)
+
+    def partition_workers(self, topic: Topic) -> tuple[int, ...]:
+        return self.settings.placement.partition_workers(topic.name, topic.config.partitions)
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         return await self._topics.create(name, settings)
@@ -106,12 +119,12 @@ class RoutedBroker:
         await self._topics.delete(name)
 
     async def purge_topic(self, name: str) -> None:
-        NotRouted("purge_topic")()
+        await self._topics.purge(name)
 
     async def compact_topic(
         self, name: str, partitions: Sequence[int] | None = None, *, dry_run: bool = False
     ) -> TopicCompaction:
-        NotRouted("compact_topic")()
+        return await self._topics.compact(name, partitions, dry_run=dry_run)
 
     async def describe(self, name: str) -> TopicDetails:
         return await self._topics.describe(name)
@@ -157,13 +170,5 @@ class RoutedBroker:
     async def init_producer(self, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
         return await self._messages.init_producer(producer_id, epoch)
 
-    # health
-
-    def problems(self) -> dict[str, str]:
-        return self._local.problems()
-
-    def warnings(self) -> dict[str, str]:
-        return self._local.warnings()
-
     async def stats(self) -> BrokerStats:
-        NotRouted("stats")()
+        return await self._topics.stats()

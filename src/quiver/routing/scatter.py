@@ -34,6 +34,7 @@ class Scatter:
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
+        self.worker = peers.worker
 
     async def all(self, request: PeerRequest[R], local: Callable[[], Awaitable[R]]) -> list[R]:
         """Every worker does it, or the first error is raised once all have ended. By worker."""

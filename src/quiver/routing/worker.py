@@ -8,11 +8,14 @@ from quiver.coordination.local import LocalCoordination
 from quiver.coordination.port import Coordination
 from quiver.links.outgoing import Dial
 from quiver.links.peers import Peers
-from quiver.links.request import Handlers
+from quiver.links.request import DONE, Handlers, Reply
 from quiver.routing.broker import RoutedBroker
 from quiver.routing.coordination.handlers import CoordinationHandlers
 from quiver.routing.coordination.remote import RemoteCoordination
+from quiver.routing.coordination.requests import HasSeen
 from quiver.routing.handlers import add_handlers
+from quiver.routing.looks.numbers import SharedNote
+from quiver.routing.scatter import Scatter
 from quiver.routing.started_view import StartedView
 
 NewBroker = Callable[[Coordination | None], Broker]
@@ -24,16 +27,33 @@ class Worker:
     that is open, and other calls wait until this worker has started.
     """
 
-    def __init__(self, placement: Placement, dial: Dial, new_broker: NewBroker) -> None:
+    def __init__(
+        self, placement: Placement, dial: Dial, new_broker: NewBroker, note: SharedNote | None = None
+    ) -> None:
         handlers = Handlers()
         self.peers = Peers(placement.worker, placement.worker_count, dial, handlers)
         self.local = new_broker(None if placement.is_controller else RemoteCoordination(self.peers))
         self._view = self.peers.view = StartedView(self.local.metadata.view)
-        self.broker = RoutedBroker(self.local, self.peers)
+        self.broker = RoutedBroker(self.local, self.peers, note)
         if isinstance(coordination := self.local.metadata.coordination, LocalCoordination):
             CoordinationHandlers(coordination, handlers)
         add_handlers(handlers, self.local)
+        handlers.add(HasSeen, _has_seen)
+        self._scatter = Scatter(self.peers)
 
     async def start(self) -> None:
         await self.local.start()
         self._view.start()
+        self.local.metadata.view.after_commit = self._seen_by_all
+
+    async def _seen_by_all(self) -> None:
+        """So that a client finds what it has changed, whichever worker it asks next."""
+
+        async def here() -> None:
+            return
+
+        await self._scatter.look(HasSeen(), here)
+
+
+async def _has_seen(request: HasSeen, payload: memoryview) -> Reply[None]:
+    return DONE

@@ -13,7 +13,7 @@ from quiver.search.request import SearchRequest, State, StoppedBy
 from quiver.search.scan import stored_size
 from quiver.search.topic_walk import TopicWalk
 from quiver.system.clock import Clock
-from quiver.topics.partitions import Partitions
+from quiver.topics.catalogue import TopicCatalogue
 
 logger = logging.getLogger(__name__)
 
@@ -66,10 +66,10 @@ class SearchJob:
     def is_running(self) -> bool:
         return self.state == "running"
 
-    async def run(self, walk: TopicWalk, filter: Filter, partitions: Partitions, turn: asyncio.Semaphore) -> None:
+    async def run(self, walk: TopicWalk, filter: Filter, catalogue: TopicCatalogue, turn: asyncio.Semaphore) -> None:
         self._walk, self._filter = walk, filter
         try:
-            await self._search(walk, partitions, turn)
+            await self._search(walk, catalogue, turn)
         except TopicNotFound:
             self._end("failed", error=f"topic {self.topic.name!r} was deleted while it was searched")
         except QuiverError as error:
@@ -81,7 +81,7 @@ class SearchJob:
             logger.exception("search %s of %s failed", self.id, self.topic.name)
             self._end("failed", error=QuiverError().message)
 
-    async def _search(self, walk: TopicWalk, partitions: Partitions, turn: asyncio.Semaphore) -> None:
+    async def _search(self, walk: TopicWalk, catalogue: TopicCatalogue, turn: asyncio.Semaphore) -> None:
         bounds = self.request.bounds
         while self.is_running:
             if walk.is_done:
@@ -95,11 +95,11 @@ class SearchJob:
                 self._end("cancelled", error=f"nobody asked for its progress for {UNASKED_SECONDS:g} s")
                 return
             async with turn:
-                partitions.get(self.topic.id, 0)
+                catalogue.topic_by_id(self.topic.id)
                 try:
                     await walk.step(bounds.limit - len(self._messages))
                 except QuiverError:
-                    partitions.get(self.topic.id, 0)  # TopicNotFound says more than what the read failed with
+                    catalogue.topic_by_id(self.topic.id)  # TopicNotFound says more than what the read failed with
                     raise
             if self.is_running:
                 self._take(walk)

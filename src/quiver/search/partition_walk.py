@@ -1,6 +1,7 @@
 """Goes through one partition, from the newest message back or from the oldest on, a slice at a time."""
 
 import asyncio
+from typing import NamedTuple
 
 from quiver.messages.stored_slice import StoredSlice, read_slice
 from quiver.model.errors import CorruptData
@@ -27,6 +28,19 @@ class Filter:
         self.is_stopped = False
 
 
+class WalkState(NamedTuple):
+    """Where a walk is: with it another object can go on."""
+
+    low: int
+    high: int
+    readable_end: int
+    edge_time_ms: int
+    span: int
+    left: int
+    scanned_bytes: int = 0
+    scanned_messages: int = 0
+
+
 class PartitionWalk:
     """What is between `low` and `high` was not looked at yet."""
 
@@ -43,6 +57,26 @@ class PartitionWalk:
         self.scanned_messages = 0
         self._span = _FIRST_SPAN
         """How many offsets the next slice goes back: about as many as fit into it."""
+
+    @classmethod
+    def at(cls, number: int, partition: Partition, filter: Filter, state: WalkState) -> "PartitionWalk":
+        """A walk that goes on where another one was."""
+        walk = cls(number, partition, filter, (state.low, state.high))
+        walk._readable_end, walk.edge_time_ms, walk._span = state.readable_end, state.edge_time_ms, state.span
+        return walk
+
+    @property
+    def state(self) -> WalkState:
+        return WalkState(
+            self.low,
+            self.high,
+            self._readable_end,
+            self.edge_time_ms,
+            self._span,
+            self.left,
+            self.scanned_bytes,
+            self.scanned_messages,
+        )
 
     @property
     def is_done(self) -> bool:

@@ -1,15 +1,16 @@
 """Searches: begins, finds, cancels and forgets them. They are in memory: after a restart there are none."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from quiver.messages.position_offset import position_offset
 from quiver.model.errors import InvalidRequest, Overloaded, PartitionNotFound, SearchNotFound, ShuttingDown
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.search.job import Progress, SearchJob
-from quiver.search.partition_walk import Filter, PartitionWalk
+from quiver.search.partition_walk import Filter, PartitionWalk, WalkState
 from quiver.search.request import SearchRequest
-from quiver.search.topic_walk import TopicWalk
+from quiver.search.topic_walk import TopicWalk, Walk
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 from quiver.topics.catalogue import TopicCatalogue
@@ -22,6 +23,10 @@ _KEPT_SECONDS = 60.0
 _KEPT_BYTES = 64 * MIB
 _AT_ONCE = 2
 """Searches that look at a slice at the same time; the others wait for their turn."""
+
+
+OpenWalk = Callable[[Topic, int, SearchRequest, Filter, int | None], Awaitable[Walk]]
+"""Through a partition: the topic, its number, what is wanted, and where an earlier search has stopped."""
 
 
 class Searches:
@@ -37,6 +42,8 @@ class Searches:
         self._tasks: set[asyncio.Task[None]] = set()
         self._turn = asyncio.Semaphore(_AT_ONCE)
         self._is_stopped = False
+        self.open_walk: OpenWalk = self.open_own_walk
+        """Set while the broker is built, if other processes own partitions."""
 
     async def begin(self, topic: str, request: SearchRequest) -> Progress:
         """Begins a search over what is committed now. It goes on by itself."""
@@ -57,7 +64,7 @@ class Searches:
         except BaseException:
             del self._jobs[job.id]
             raise
-        task = asyncio.get_running_loop().create_task(job.run(walk, filter, self._partitions, self._turn))
+        task = asyncio.get_running_loop().create_task(job.run(walk, filter, self._catalogue, self._turn))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return job.progress()
@@ -108,14 +115,22 @@ class Searches:
 
     async def _walk(self, topic: Topic, numbers: list[int], request: SearchRequest, filter: Filter) -> TopicWalk:
         cursor = None if request.cursor is None else request.cursor.offsets
-        walks: list[PartitionWalk] = []
-        for number in numbers:
-            partition = self._partitions.get(topic.id, number)
-            low, high = [await position_offset(partition, place) for place in (request.start, request.end)]
-            if cursor is not None and number in cursor:
-                if request.newest_first:
-                    high = min(high, cursor[number])
-                else:
-                    low = max(low, cursor[number])
-            walks.append(PartitionWalk(number, partition, filter, (low, high)))
+        walks = [
+            await self.open_walk(topic, number, request, filter, None if cursor is None else cursor.get(number))
+            for number in numbers
+        ]
         return TopicWalk(walks, newest_first=request.newest_first)
+
+    def own_walk_at(self, topic: Topic, number: int, filter: Filter, state: WalkState) -> PartitionWalk:
+        """Goes on with a walk through a partition of this process."""
+        return PartitionWalk.at(number, self._partitions.get(topic.id, number), filter, state)
+
+    async def open_own_walk(
+        self, topic: Topic, number: int, request: SearchRequest, filter: Filter, cursor: int | None
+    ) -> PartitionWalk:
+        """Through a partition of this process."""
+        partition = self._partitions.get(topic.id, number)
+        low, high = [await position_offset(partition, place) for place in (request.start, request.end)]
+        if cursor is not None:
+            low, high = (low, min(high, cursor)) if request.newest_first else (max(low, cursor), high)
+        return PartitionWalk(number, partition, filter, (low, high))

@@ -1,11 +1,40 @@
 """Goes through several partitions of a topic and puts what fits into one order, by append time."""
 
 import heapq
+from collections.abc import Sequence
+from typing import Protocol
 
 from quiver.model.message import StoredMessage
-from quiver.search.partition_walk import PartitionWalk
 from quiver.search.request import SearchCursor
 from quiver.search.scan import stored_size
+
+
+class Walk(Protocol):
+    """Through one partition, here or in another process."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def edge_time_ms(self) -> int: ...
+
+    @property
+    def scanned_messages(self) -> int: ...
+
+    @property
+    def scanned_bytes(self) -> int: ...
+
+    @property
+    def is_done(self) -> bool: ...
+
+    @property
+    def left(self) -> int: ...
+
+    @property
+    def position(self) -> int: ...
+
+    async def step(self, limit: int) -> list[StoredMessage]: ...
+
 
 _Waiting = tuple[tuple[int, int, int], StoredMessage]
 
@@ -13,7 +42,7 @@ _Waiting = tuple[tuple[int, int, int], StoredMessage]
 class TopicWalk:
     """A message is released when no partition can have one that comes before it."""
 
-    def __init__(self, walks: list[PartitionWalk], *, newest_first: bool) -> None:
+    def __init__(self, walks: Sequence[Walk], *, newest_first: bool) -> None:
         self._walks = walks
         self._newest_first = newest_first
         self._sign = -1 if newest_first else 1

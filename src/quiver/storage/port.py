@@ -299,6 +299,11 @@ class Storage(Protocol):
         """
         ...
 
+    async def discard_logs(self, directory: str) -> None:
+        """Closes every log below a directory that is open here, and writes nothing to them any more: another process
+        removes their files."""
+        ...
+
     async def list_logs(self, prefix: str = "") -> list[str]: ...
 
     async def next_start_epoch(self) -> StartEpoch:

@@ -17,6 +17,7 @@ from quiver.broker.settings import BrokerSettings
 from quiver.cluster.placement import Placement
 from quiver.coordination.port import Coordination
 from quiver.links.outgoing import Dial
+from quiver.routing.looks.numbers import OwnNote
 from quiver.routing.worker import Worker
 from quiver.system.clock import Clock
 from quiver.testing.held_storage import HeldStorage
@@ -48,6 +49,7 @@ class WorkerSet:
         self._settings, self._clock = settings or BrokerSettings(), clock
         self._places = [_Place() for _ in range(count)]
         self._killed: list[Worker] = []
+        self._note = OwnNote()
 
     async def __aenter__(self) -> "WorkerSet":
         await asyncio.gather(*(self.start(number) for number in range(len(self._places))))
@@ -85,7 +87,7 @@ class WorkerSet:
         def new_broker(coordination: Coordination | None) -> Broker:
             return Broker(place.storage, settings=settings, clock=self._clock, coordination=coordination)
 
-        worker = place.worker = Worker(settings.placement, self._dial_from(place), new_broker)
+        worker = place.worker = Worker(settings.placement, self._dial_from(place), new_broker, self._note)
         inbox, place.inbox = place.inbox, []
         for sock in inbox:
             place.take(sock)

@@ -128,6 +128,10 @@ class TopicAdmin:
         """Opens the partitions of a topic as it is going to be. They count when the view shows them."""
         await self._partitions.open_added(topic)
 
+    async def take_back_prepared(self, topic_id: int) -> None:
+        """Closes what `prepare` has opened: the topic does not get it."""
+        await self._partitions.close_added(TopicId(topic_id))
+
     async def opened(self, topic_id: int) -> None:
         """Returns when this process has opened its partitions of a topic in its view; raises why it cannot."""
         await self.follower.opened(TopicId(topic_id))
@@ -164,9 +168,11 @@ class TopicAdmin:
             await self._removals.others.prepare(altered)
             topic = await self._catalogue.alter(name, settings)
         except BaseException:
-            await self._partitions.close_added(before.id)
+            await self.take_back_prepared(before.id)
+            await self._removals.others.take_back(before)
             raise
         await self.follower.caught_up()
+        await self._removals.others.opened(topic)
         return before, topic
 
     async def _delete(self, name: str) -> TopicId:

@@ -16,6 +16,8 @@ from quiver.topics.state import TopicChange
 
 logger = logging.getLogger(__name__)
 
+_AGAIN_SECONDS = 5.0
+
 
 class ChangeSubscriber(Protocol):
     async def topic_changed(self, topic: Topic) -> None: ...
@@ -97,6 +99,12 @@ class TopicFollower:
                         future.set_result(None)
         self._task = None
 
+    def _follow_again(self, before: Topic | None, topic_id: TopicId) -> None:
+        """The topic exists, and another process may have been told that it does."""
+        topic = next((topic for topic in self._catalogue.stored() if topic.id == topic_id), None)
+        if topic is not None and topic_id in self.failed:
+            self._changed(TopicChange(before, topic))
+
     async def _follow(self, before: Topic | None, after: Topic | None) -> None:
         if after is None:
             assert before is not None
@@ -108,7 +116,9 @@ class TopicFollower:
         except Exception as error:
             logger.error("partitions of topic %s could not be opened: %s", after.name, error)
             self.failed[after.id] = error
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._follow_again, before, after.id)
             return
+        self.failed.pop(after.id, None)
         if before is None:
             self._catalogue.show(after)
         else:

@@ -141,8 +141,13 @@ class Partitions:
         await self._storage.delete_logs(topic_directory(topic_id))
         await self.let_go(topic_id)
 
+    async def discard(self, topic_id: TopicId) -> None:
+        """Closes the logs of a topic on which this process does not work any more; another one removes the files."""
+        await self._storage.discard_logs(topic_directory(topic_id))
+        await self.let_go(topic_id)
+
     async def let_go(self, topic_id: TopicId) -> None:
-        """Forgets a topic whose files are removed, or will be by another process."""
+        """Forgets a topic whose logs are closed."""
         partitions = self._withdrawn.get(topic_id, deque())
         pace = Pace()
         while partitions:  # freeing thousands at once would block the loop

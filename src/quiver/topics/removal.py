@@ -81,7 +81,7 @@ class TopicRemovals:
             await subscriber.topic_removed(topic)
         await self._partitions.end(topic.id)
         if not self._removes_files:
-            await self._partitions.let_go(topic.id)
+            await self._partitions.discard(topic.id)
             return
         await self.others.ended(topic)
         await self._partitions.remove_files(topic.id)

@@ -9,6 +9,7 @@ broker that is killed loses the spans of its last round, and no message.
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from typing import Any, Protocol
 
 from quiver.groups.service import Groups
 from quiver.life.journal_index import JournalIndex, JournalRecord
@@ -43,6 +44,25 @@ MOST_RUNS_FOLLOWED = 10_000
 _EVERY_SECONDS = 0.5
 
 
+class SpanTarget(Protocol):
+    """Where spans are written to."""
+
+    async def create(self, name: str, settings: Mapping[str, Any]) -> object:
+        """Creates the topic. Raises TopicExists."""
+
+    async def append(self, topic: Topic, frame: SpanFrame) -> None: ...
+
+
+class _OwnPartitions:
+    def __init__(self, partitions: Partitions, topics: TopicAdmin) -> None:
+        self._partitions = partitions
+        self.create = topics.create
+
+    async def append(self, topic: Topic, frame: SpanFrame) -> None:
+        partition = self._partitions.get(topic.id, frame.partition)
+        await partition.append(frame.frame, unpack_header(frame.frame))
+
+
 class TraceCollector:
     def __init__(
         self,
@@ -56,7 +76,8 @@ class TraceCollector:
         self._partitions = partitions
         self._queues = queues
         self._groups = groups
-        self._topics = topics
+        self.target: SpanTarget = _OwnPartitions(partitions, topics)
+        """Set while the broker is built, if other processes own partitions of the topic."""
         self._noted = Noted(MOST_NOTED, MOST_MESSAGES_NOTED)
         self._followed = Followed(MOST_FOLLOWED, MOST_RUNS_FOLLOWED)
         self._written = self._dropped = 0
@@ -199,14 +220,10 @@ class TraceCollector:
         spans.clear()
         try:
             while frames:
-                await self._append(topic, frames[-1])
+                await self.target.append(topic, frames[-1])
                 self._written += frames.pop().span_count
         finally:
             self._dropped += sum(frame.span_count for frame in frames)
-
-    async def _append(self, topic: Topic, frame: SpanFrame) -> None:
-        partition = self._partitions.get(topic.id, frame.partition)
-        await partition.append(frame.frame, unpack_header(frame.frame))
 
     async def _topic(self) -> Topic:
         """Created with the first span."""
@@ -214,7 +231,7 @@ class TraceCollector:
             return self._catalogue.topic(TRACES_TOPIC)
         except TopicNotFound:
             with contextlib.suppress(TopicExists):
-                await self._topics.create(TRACES_TOPIC, SETTINGS)
+                await self.target.create(TRACES_TOPIC, SETTINGS)
             return self._catalogue.topic(TRACES_TOPIC)
 
 

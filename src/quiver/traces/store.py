@@ -46,13 +46,11 @@ class TraceStore:
 
     async def get(self, trace_id: str) -> Trace:
         """A trace with all its spans. Raises TraceNotFound."""
-        wanted = trace_id.lower()
-        if len(wanted) != _DIGITS or wanted.strip("0123456789abcdef"):
-            raise InvalidRequest(problem=f"{trace_id[:100]!r} is not a trace id, which has 32 hexadecimal digits")
+        wanted = check_trace_id(trace_id)
         await self._collector.flush()
         topic = self._topic()
         if topic is not None:
-            number = partition_for(wanted.encode(), topic.config.partitions)
+            number = partition_of_trace(wanted, topic.config.partitions)
             spans = await _read(self._partitions.get(topic.id, number), 0, key=wanted.encode())
             if spans:
                 return _trace(wanted, spans)
@@ -90,6 +88,10 @@ class TraceStore:
                 break
         return [_trace(trace_id, spans) for trace_id, spans in by_trace.items()], is_all
 
+    async def flush(self) -> None:
+        """What happened here before is written when this returns."""
+        await self._collector.flush()
+
     async def stats(self) -> TraceStats:
         return self._collector.stats()
 
@@ -98,6 +100,18 @@ class TraceStore:
             return self._catalogue.topic(TRACES_TOPIC)
         except TopicNotFound:
             return None
+
+
+def check_trace_id(trace_id: str) -> str:
+    """As it is stored. Raises InvalidRequest."""
+    wanted = trace_id.lower()
+    if len(wanted) != _DIGITS or wanted.strip("0123456789abcdef"):
+        raise InvalidRequest(problem=f"{trace_id[:100]!r} is not a trace id, which has 32 hexadecimal digits")
+    return wanted
+
+
+def partition_of_trace(trace_id: str, count: int) -> int:
+    return partition_for(trace_id.encode(), count)
 
 
 def _trace(trace_id: str, spans: list[Span]) -> Trace:

@@ -33,6 +33,7 @@ GROUPS = ["workers", "lanes", "pollers", "readers"]
 
 ROUTES: dict[str, list[str]] = {
     "/": [""],
+    "/cluster": ["", "?units=true"],
     "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],
@@ -184,6 +185,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "search": ["{topic}", "value is not null"],
     "config": [],
     "doctor": [],
+    "cluster status": ["--units"],
     "top": ["--once"],
     "topic watch": ["{topic}", "-n", "1"],
 }

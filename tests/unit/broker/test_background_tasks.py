@@ -68,8 +68,8 @@ async def test_maintenance_goes_on_with_the_other_partitions(broker: Broker, mon
         await real(self, *args)
 
     monkeypatch.setattr(Partition, "retain", retain)
-    await until(lambda: "jobs-1" in kept_up and "task maintenance" in broker.problems())
-    assert "of jobs-0" in broker.problems()["task maintenance"]
+    await until(lambda: "jobs-1" in kept_up and "task maintenance" in broker.node.problems())
+    assert "of jobs-0" in broker.node.problems()["task maintenance"]
 
 
 async def test_leases_end_after_an_error_at_the_end_of_one(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ async def test_leases_end_after_an_error_at_the_end_of_one(broker: Broker, monke
         ReceiveRequest([broker.topic("jobs").id], "g", consumer="other", wait_ms=SECONDS * 1000)
     )
     assert (len(again), left) == (1, [])
-    assert "task queues" in broker.problems()
+    assert "task queues" in broker.node.problems()
 
 
 async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ async def test_sessions_end_after_an_error_at_the_end_of_one(broker: Broker, mon
 
     await until(lambda: has_ended("second"))
     assert not has_ended("first")
-    await until(lambda: "task streams" in broker.problems())
+    await until(lambda: "task streams" in broker.node.problems())
     failing.clear()
     await until(lambda: has_ended("first"))
 
@@ -123,7 +123,7 @@ async def test_transactions_time_out_after_an_error_in_their_maintenance(
     key = await broker.transactions.init(timeout_ms=1)
     await broker.transactions.begin(key.producer_id, key.epoch)
     await until(lambda: aborted_count(broker) == 1)
-    assert "task transactions" in broker.problems()
+    assert "task transactions" in broker.node.problems()
 
 
 async def test_a_timeout_that_hangs_holds_up_no_other(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

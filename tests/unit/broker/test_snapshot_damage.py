@@ -64,7 +64,7 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def known_in(root: Path) -> dict[str, object]:
     running = await Running(root).start()
     try:
-        assert running.broker.problems() == {}
+        assert running.broker.node.problems() == {}
         return running.known()
     finally:
         await running.stop()
@@ -83,10 +83,10 @@ async def test_a_damaged_newest_one_falls_back_to_the_one_before(
         caplog.clear()
         with caplog.at_level(logging.ERROR):
             running = await Running(root).start()
-        assert running.broker.problems() == {}, name
+        assert running.broker.node.problems() == {}, name
         assert running.known() == whole, name
         if name != "the file":
-            assert newest.name in running.broker.warnings()[log_id], name
+            assert newest.name in running.broker.node.warnings()[log_id], name
             assert any(newest.name in record.message for record in caplog.records), name
         await running.stop()
 
@@ -100,7 +100,7 @@ async def test_what_is_saved_next_makes_up_for_it(life: Path, tmp_path: Path, lo
     for number in range(STEPS + 1, STEPS + 5):
         await running.step(number)
         await running.save_all()
-    assert running.broker.warnings() == {}
+    assert running.broker.node.warnings() == {}
     known = running.known()
     copy_of(root, tmp_path / "killed")
     await running.stop()
@@ -127,7 +127,7 @@ async def test_without_a_whole_one_that_part_is_not_served_and_nothing_is_forgot
         flip(path, 0.6)
     for _ in range(2):
         running = await Running(root).start()
-        problem = running.broker.problems()[LOST[log_id]]
+        problem = running.broker.node.problems()[LOST[log_id]]
         assert log_id in problem
         assert "its log begins at" in problem
         assert "from a backup" in problem
@@ -138,7 +138,7 @@ async def test_without_a_whole_one_that_part_is_not_served_and_nothing_is_forgot
     for path, content in saved.items():
         path.write_bytes(content)
     again = await Running(root).start()
-    assert again.broker.problems() == {}
+    assert again.broker.node.problems() == {}
     assert again.known()[log_id] == (await known_in(copy_of(life, tmp_path / "whole")))[log_id]
     await again.stop()
     assert {name for name in known if "internal" not in name} >= {"topics/1/0", "topics/2/0"}
@@ -163,8 +163,8 @@ async def test_a_partition_without_a_whole_one_serves_its_messages_and_says_what
     for path in snapshots(root, log_id):
         flip(path, 0.6)
     running = await Running(root).start()
-    assert running.broker.problems() == {}
-    warnings = running.broker.warnings()
+    assert running.broker.node.problems() == {}
+    warnings = running.broker.node.warnings()
     assert "is not used" in warnings[log_id]
     if log_id == "topics/2/0":  # its front is gone
         assert "what they send again is stored again" in warnings["purged-0"]

@@ -35,6 +35,9 @@ class Others:
     async def prepare(self, topic: Topic) -> None:
         await self._other.topic_admin.prepare(topic)
 
+    async def take_back(self, topic: Topic) -> None:
+        await self._other.topic_admin.take_back_prepared(topic.id)
+
     async def opened(self, topic: Topic) -> None:
         await self._other.metadata.view.reached(self._controller.metadata.view.revision)
         await self._other.topic_admin.opened(topic.id)

@@ -56,10 +56,10 @@ async def test_calls_fail_with_the_opening_and_the_next_one_tries_again(broker: 
     storage.fails = True
     failed = await asyncio.gather(*later(broker, 3), return_exceptions=True)
     assert [str(error) for error in failed] == ["the disk is gone"] * 3
-    assert broker.problems() == {"delays of t-0": "the disk is gone"}
+    assert broker.node.problems() == {"delays of t-0": "the disk is gone"}
     storage.fails = False
     assert await asyncio.gather(*later(broker, 2)) == [0, 1]
-    assert broker.problems() == {}
+    assert broker.node.problems() == {}
 
 
 async def test_nothing_stays_open_of_a_topic_that_is_removed_meanwhile(broker: Broker) -> None:

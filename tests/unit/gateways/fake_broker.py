@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from quiver.broker.health import HealthReport
 from quiver.messages.browse import BrowseRequest
 from quiver.model.errors import PartitionNotFound, QuiverError, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
@@ -171,11 +172,12 @@ class FakeBroker:
             request.hold(sum(len(message.value or b"") for message in found))
         return Page(found, start + len(found))
 
-    def warnings(self) -> dict[str, str]:
-        return {}
+    @property
+    def node(self) -> Any:
+        return self
 
-    def problems(self) -> dict[str, str]:
-        return self.trouble
+    async def health(self) -> Any:
+        return HealthReport(self.trouble, {})
 
     async def stats(self) -> Any:
         topics = [self._describe(name) for name in self._topics]

@@ -87,6 +87,7 @@ async def test_every_route_is_described(client):
         "POST /groups/{group}/revoke",
         "GET /rebalance/stats",
         "GET /",
+        "GET /cluster",
         "GET /console",
         "GET /console/",
         "GET /console/static/{version}/{file}",

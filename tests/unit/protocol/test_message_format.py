@@ -56,7 +56,8 @@ REQUESTS: list[tuple[m.Message, str]] = [
 RESPONSES: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
     (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q", 8), "9c6501a16e91a46e6f6e6591a56172726f77030201a171080001"),
-    (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919401a174030991a175"),
+    (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919501a17403099091a175"),
+    (m.Metadata([m.TopicInfo(1, "t", 3, 9, (1, 0, 1))], []), "9366919501a17403099301000190"),
     (m.Produced(1 << 40, 5), "9667cf000001000000000005c2c290"),
     (m.Produced(1 << 40, 5, False, True), "9667cf000001000000000005c2c390"),
     (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),

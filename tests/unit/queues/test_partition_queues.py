@@ -43,7 +43,7 @@ async def test_damage_holds_up_its_own_partition_alone(queue: QueueBroker, numbe
     topic_id = queue.broker.topic("jobs").id
     queue.storage.damaged = frozenset({f"topics/{topic_id}/{number}-delivery"})  # type: ignore[attr-defined]
     await queue.restart()
-    assert len(queue.broker.problems()) == 1
+    assert len(queue.broker.node.problems()) == 1
     assert sorted(values(await queue.receive("jobs"))) == [b"new %d" % other for other in range(3) if other != number]
     await queue.publish("jobs", b"more", partition=number)
     await queue.publish("jobs", b"goes on", partition=2)

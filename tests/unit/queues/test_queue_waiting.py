@@ -215,7 +215,7 @@ async def test_whenever_a_topic_is_deleted_the_receive_says_so(queue: QueueBroke
     await queue.broker.delete_topic("jobs")
     with pytest.raises(TopicNotFound):
         await within(receiving)
-    assert queue.broker.problems() == {}
+    assert queue.broker.node.problems() == {}
 
 
 async def test_a_group_that_is_waited_in_is_not_deleted(queue: QueueBroker, waiters: Waiters) -> None:

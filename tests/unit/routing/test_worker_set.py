@@ -10,6 +10,7 @@ from quiver.model.errors import NotSupported, TopicNotFound, WorkerUnavailable
 from quiver.model.position import EARLIEST, LATEST
 from quiver.model.topic import Topic
 from quiver.records.build import build_frame
+from quiver.routing.not_routed import NotRouted
 from quiver.testing.workers import WorkerSet
 
 COUNT = 3
@@ -96,6 +97,13 @@ async def test_workers_start_before_worker_0() -> None:
         assert workers[0].broker.node_id == workers[1].broker.node_id != ""
 
 
+async def test_every_worker_knows_of_a_change_when_it_returns(workers: WorkerSet) -> None:
+    for n in range(30):
+        group = await workers[n % COUNT].broker.groups.queue_group(f"g{n}", "none")
+        for worker in range(COUNT):
+            assert workers[worker].broker.groups.group(f"g{n}") == group
+
+
 async def test_partitions_of_a_worker_that_is_gone_are_offline(workers: WorkerSet) -> None:
     await workers[0].broker.create_topic("t", {"partitions": 3})
     workers.kill(2)
@@ -119,5 +127,5 @@ async def test_a_worker_that_hangs_is_given_up(workers: WorkerSet, monkeypatch: 
 
 
 async def test_what_is_not_routed_is_refused(workers: WorkerSet) -> None:
-    with pytest.raises(NotSupported, match=r"life\.of of a broker with several workers is not available"):
-        await workers[1].broker.life.of("t")
+    with pytest.raises(NotSupported, match=r"nothing\.of of a broker with several workers is not available"):
+        await NotRouted("nothing").of("t")

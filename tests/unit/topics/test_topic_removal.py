@@ -129,7 +129,7 @@ async def test_the_next_start_removes_what_is_left(
         await host.storage.close()
     again = await Host(tmp_path).start()
     assert [topic.name for topic in again.broker.topics()] == ["kept"]
-    assert again.broker.problems() == {}
+    assert again.broker.node.problems() == {}
     async with asyncio.timeout(20):
         while len(await again.logs()) > PARTITIONS:
             await asyncio.sleep(0)

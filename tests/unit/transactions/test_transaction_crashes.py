@@ -214,7 +214,7 @@ async def check(root: Path, files: Files, key: ProducerKey, *, is_sent: bool, nu
         all_is_on_disk(root, files)
     broker, storage = await open_broker(root, files, clock=Later() if root.name == "data" else MuchLater())
     assert (await broker.transactions.stats()).active == 0
-    assert broker.problems() == {}
+    assert broker.node.problems() == {}
     found = await look(broker)
     assert found in (NOTHING, EVERYTHING), f"operation {number}"
     if found == EVERYTHING:

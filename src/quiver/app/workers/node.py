@@ -19,6 +19,8 @@ from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 from quiver.system.network import open_listeners
 from quiver.system.processes import OsProcesses, Parent
+from quiver.system.shared_counts import SharedCounts
+from quiver.system.shared_note import SharedMemoryNote
 from quiver.system.socket_inbox import SocketInbox
 
 RunWorker = Callable[[Config, WorkerSeat, Parent], int]
@@ -77,7 +79,8 @@ def _open(config: Config, directory: DataDirectory) -> WorkerSeat:
         problem = f"cannot listen on port {config.http_port}: {error.strerror or error}"
         raise InvalidSetting(setting="http_port", problem=problem) from error
     inboxes = tuple(SocketInbox() for _ in range(config.workers))
-    return WorkerSeat(0, config.workers, lock_fd, native, http, inboxes)
+    counters, connections = SharedMemoryNote("quiver-counters"), SharedCounts(config.workers)
+    return WorkerSeat(0, config.workers, lock_fd, native, http, inboxes, counters, connections)
 
 
 class _Node:

@@ -6,6 +6,8 @@ from typing import NamedTuple
 import msgspec
 
 from quiver.app.config import Config
+from quiver.system.shared_counts import SharedCounts
+from quiver.system.shared_note import SharedMemoryNote
 from quiver.system.socket_inbox import SocketInbox
 
 CLIENT, LINK = b"C", b"L"
@@ -23,6 +25,10 @@ class WorkerSeat(NamedTuple):
     http: socket.socket
     inboxes: tuple[SocketInbox, ...]
     """Of every worker: others pass sockets to it."""
+    counters: SharedMemoryNote
+    """What workers have counted, also those that are gone."""
+    connections: SharedCounts
+    """How many each worker has."""
 
     @property
     def inbox(self) -> SocketInbox:

@@ -12,6 +12,7 @@ from quiver.gateways.http.routes import own_routes
 from quiver.gateways.http.routes.node.health import Readiness
 from quiver.gateways.http.settings import HttpSettings
 from quiver.gateways.http.wire.server import HttpServer
+from quiver.gateways.shared_listener import WorkerShare
 from quiver.system.files import Files
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from quiver.telemetry.loop_lag import LoopLag
@@ -62,8 +63,11 @@ class HttpGateway:
         self._now_ms = broker.clock.now_ms
         self._server: HttpServer | None = None
 
-    async def start(self, listener: socket.socket | None = None) -> None:
-        """Binds the port, unless it is given a listener, and serves from then on; OSError when the port is taken."""
+    async def start(self, listener: socket.socket | None = None, share: WorkerShare | None = None) -> None:
+        """Binds the port, unless it is given a listener, and serves from then on; OSError when the port is taken.
+
+        With a `share`, other workers accept from the same listener.
+        """
         if self._server is not None:
             return
         listener = listener or open_listener(*self._address)
@@ -71,7 +75,7 @@ class HttpGateway:
         self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served)
         self.lag.start()
         settings = self._settings
-        await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second)
+        await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second, share)
 
     async def stop(self, grace: float = 1.5) -> None:
         """Takes no more connections, lets requests under way finish for `grace` seconds, then cuts them off."""

@@ -10,6 +10,7 @@ from quiver.gateways.native.connection import Connection
 from quiver.gateways.native.context import NativeContext, NativeCounts, OtherPorts, WorkerPlace
 from quiver.gateways.native.requests import OPERATIONS
 from quiver.gateways.native.settings import NativeSettings
+from quiver.gateways.shared_listener import SharedListener, WorkerShare
 from quiver.model.errors import Overloaded, QuiverError, ShuttingDown
 from quiver.protocol.failure import failure_of
 from quiver.protocol.messages import Produce
@@ -51,6 +52,9 @@ class NativeGateway:
         self.served = GatewayCounts("native", operations=OPERATIONS, publish=Produce.__name__)
         self.other_ports = OtherPorts()
         self._broker, self._budget = broker, budget or MemoryBudget(DEFAULT_BYTES)
+        self.share: WorkerShare | None = None
+        """Set before `start`, where other workers accept from the same listeners."""
+        self._shared: list[SharedListener] = []
         self._listeners: list[socket.socket] = []
         self._connections: OrderedSet[Connection] = OrderedSet()
         self._watch: asyncio.Task[None] | None = None
@@ -60,6 +64,9 @@ class NativeGateway:
     async def start(self) -> None:
         """Binds and listens; `port` then says where. InvalidSetting when the address is not available."""
         self._listeners, self.port = await self._network.listen(self.host, self.port)
+        if self.share is not None:
+            share, self._listeners, listeners = self.share, [], self._listeners
+            self._shared = [SharedListener(listener, share, self._serve_accepted) for listener in listeners]
         for listener in self._listeners:
             self._accept_from(listener)
 
@@ -98,6 +105,9 @@ class NativeGateway:
             loop.remove_reader(listener.fileno())
             listener.close()
         self._listeners.clear()
+        for shared in self._shared:
+            shared.close()
+        self._shared.clear()
         for connection in list(self._connections):
             connection.finish()
         if self._connections:
@@ -129,10 +139,13 @@ class NativeGateway:
                 loop.remove_reader(listener.fileno())
                 loop.call_later(_ACCEPT_PAUSE_SECONDS, self._accept_from, listener)
                 return
-            try:
-                self.serve_socket(sock)
-            except OSError:
-                sock.close()
+            self._serve_accepted(sock)
+
+    def _serve_accepted(self, sock: socket.socket) -> None:
+        try:
+            self.serve_socket(sock)
+        except OSError:
+            sock.close()
 
     def _turn_away(self, sock: socket.socket, error: QuiverError) -> None:
         self.counts.connections_refused += 1

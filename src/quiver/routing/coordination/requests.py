@@ -1,4 +1,5 @@
-"""What other workers ask of the coordination in worker 0. None of it needs a view: views are made of it."""
+"""What other workers ask of the coordination in worker 0, without a view: views are made of it. And whether a worker
+has seen a change."""
 
 from quiver.coordination.port import ChangeBatch, Expected, KeyRange, KeyValue, Operation, Outcome
 from quiver.links.request import PeerRequest
@@ -42,3 +43,9 @@ class KeepAlive(PeerRequest[bool], frozen=True):
 class Revoke(PeerRequest[None], frozen=True):
     capability, method, needs_view = "coordination", "revoke", False
     lease_id: int
+
+
+class HasSeen(PeerRequest[None], frozen=True):
+    """Of every worker: returns when its view is as new as the caller's, as every call is begun then."""
+
+    capability, method = "coordination", "has_seen"

@@ -6,14 +6,20 @@ from quiver.model.topic import Topic
 from quiver.routing.topics.requests import (
     AddPartitions,
     Alter,
+    Compact,
     Create,
     Delete,
     Describe,
     Ended,
     Ensure,
     Opened,
+    OwnStats,
     Prepare,
+    Purge,
+    Stats,
+    TakeBack,
 )
+from quiver.storage.port import Compacted
 from quiver.topics.details import PartitionDetails
 
 
@@ -28,7 +34,11 @@ class TopicHandlers:
         handlers.add(Prepare, self._prepare)
         handlers.add(Opened, self._opened)
         handlers.add(Ended, self._ended)
+        handlers.add(TakeBack, self._take_back)
+        handlers.add(Purge, self._purge)
+        handlers.add(Compact, self._compact)
         handlers.add(Describe, self._describe)
+        handlers.add(Stats, self._stats)
 
     async def _create(self, request: Create, payload: memoryview) -> Reply[Topic]:
         return Reply(await self._broker.create_topic(request.name, request.settings))
@@ -59,5 +69,26 @@ class TopicHandlers:
         await self._broker.topic_admin.ended(request.topic_id)
         return DONE
 
+    async def _take_back(self, request: TakeBack, payload: memoryview) -> Reply[None]:
+        await self._broker.topic_admin.take_back_prepared(request.topic_id)
+        return DONE
+
+    async def _purge(self, request: Purge, payload: memoryview) -> Reply[None]:
+        await self._broker.purge_topic(request.name)
+        return DONE
+
+    async def _compact(self, request: Compact, payload: memoryview) -> Reply[dict[int, Compacted]]:
+        done = await self._broker.compact_topic(request.name, request.partitions, dry_run=request.dry_run)
+        return Reply(done.partitions)
+
     async def _describe(self, request: Describe, payload: memoryview) -> Reply[list[PartitionDetails]]:
         return Reply((await self._broker.describe(request.name)).partitions)
+
+    async def _stats(self, request: Stats, payload: memoryview) -> Reply[OwnStats]:
+        return Reply(await own_stats(self._broker))
+
+
+async def own_stats(broker: Broker) -> OwnStats:
+    """Of the partitions that a worker owns."""
+    stats = await broker.stats()
+    return OwnStats(stats.uptime_seconds, {details.topic.name: details.partitions for details in stats.topics})

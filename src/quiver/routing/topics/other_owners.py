@@ -7,12 +7,13 @@ from quiver.links.peers import Peers
 from quiver.links.request import PeerRequest
 from quiver.model.errors import WorkerUnavailable
 from quiver.model.topic import Topic
-from quiver.routing.topics.requests import Ended, Opened, Prepare
+from quiver.routing.topics.requests import Ended, Opened, Prepare, TakeBack
 
 _log = logging.getLogger(__name__)
 
 _WAITED_FOR_SECONDS = 10.0
 """For a worker that is down: another one replaces it much sooner."""
+_TAKE_BACK_SECONDS = 1.0
 _AGAIN_SECONDS = 0.02
 
 
@@ -24,6 +25,13 @@ class LinkedOwners:
 
     async def prepare(self, topic: Topic) -> None:
         await self._all(Prepare(topic), _WAITED_FOR_SECONDS)
+
+    async def take_back(self, topic: Topic) -> None:
+        """A worker that cannot be reached has nothing open when it starts again."""
+        try:
+            await self._all(TakeBack(topic.id), _TAKE_BACK_SECONDS)
+        except WorkerUnavailable as error:
+            _log.warning("partitions that topic %s did not get may be open: %s", topic.name, error)
 
     async def opened(self, topic: Topic) -> None:
         """A worker that cannot be reached opens them when it starts."""

@@ -1,10 +1,16 @@
 """What workers ask of each other about topics."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from quiver.links.request import PeerRequest
 from quiver.model.topic import Topic
+from quiver.storage.port import Compacted
 from quiver.topics.details import PartitionDetails
+
+
+class OwnStats(NamedTuple):
+    uptime_seconds: float
+    topics: dict[str, list[PartitionDetails]]
 
 
 class Create(PeerRequest[Topic], frozen=True):
@@ -44,8 +50,15 @@ class Prepare(PeerRequest[None], frozen=True):
     topic: Topic
 
 
+class TakeBack(PeerRequest[None], frozen=True):
+    """The topic stays as it is."""
+
+    capability, method = "topics", "take_back"
+    topic_id: int
+
+
 class Opened(PeerRequest[None], frozen=True):
-    """It has opened its partitions of a new topic."""
+    """It has opened its partitions of a topic that is new or has changed."""
 
     capability, method = "topics", "opened"
     topic_id: int
@@ -58,8 +71,24 @@ class Ended(PeerRequest[None], frozen=True):
     topic_id: int
 
 
-class Describe(PeerRequest[list[PartitionDetails]], frozen=True):
-    """The partitions that the worker owns."""
+class Purge(PeerRequest[None], frozen=True):
+    """Its partitions, as the calls that follow."""
 
+    capability, method = "topics", "purge"
+    name: str
+
+
+class Compact(PeerRequest[dict[int, Compacted]], frozen=True):
+    capability, method = "topics", "compact"
+    name: str
+    partitions: list[int]
+    dry_run: bool
+
+
+class Describe(PeerRequest[list[PartitionDetails]], frozen=True):
     capability, method = "topics", "describe"
     name: str
+
+
+class Stats(PeerRequest[OwnStats], frozen=True):
+    capability, method = "topics", "stats"

@@ -146,7 +146,7 @@ class LocalStorage:
         except OSError as error:
             raise storage_error(log_id, error) from error
 
-    async def delete_logs(self, directory: str) -> None:
+    async def discard_logs(self, directory: str) -> None:
         prefix = f"{check_log_id(directory)}/"
         async for log_id in paced([log_id for log_id in self._logs if log_id.startswith(prefix)]):
             if (log := self._logs.get(log_id)) is not None:
@@ -155,6 +155,9 @@ class LocalStorage:
         # Without it nothing is wrong: logs without files are not redone, and ids are never used again.
         with contextlib.suppress(OSError):
             await self.resources.wal.forget(directory)
+
+    async def delete_logs(self, directory: str) -> None:
+        await self.discard_logs(directory)
         path = self._logs_path / directory
         self._directories.forget(path)
         names = await self.resources.background.run(self._files.names, path)

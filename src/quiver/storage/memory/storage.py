@@ -211,6 +211,9 @@ class MemoryStorage:
         return MemoryLog(log_id, options, self._threads)
 
     async def delete_logs(self, directory: str) -> None:
+        await self.discard_logs(directory)
+
+    async def discard_logs(self, directory: str) -> None:
         for log_id in await self.list_logs(f"{check_log_id(directory)}/"):
             await self._logs.pop(log_id).close()
 

@@ -172,12 +172,15 @@ class PostgresStorage:
         if row is not None and row[0] is not None and row[0] < state.start_offset:
             self.resources.cleaner.remove(state.id, [(row[0], state.start_offset)])
 
-    async def delete_logs(self, directory: str) -> None:
+    async def discard_logs(self, directory: str) -> None:
         prefix = f"{check_log_id(directory)}/"
         for log_id in [log_id for log_id in self._logs if log_id.startswith(prefix)]:
             await self._logs[log_id].discard()
             self._logs.pop(log_id, None)
-        for log, _ in await self._database.fetch("logs_below", prefix):
+
+    async def delete_logs(self, directory: str) -> None:
+        await self.discard_logs(directory)
+        for log, _ in await self._database.fetch("logs_below", f"{directory}/"):
             for row in await self._database.fetch("segments", log):
                 await self._database.fetch("delete_frames", log, 0, row["base_offset"])
             await self._database.fetch("delete_frames", log, 0, 2**63 - 1)

@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable
 from typing import TypeVar
 
-from quiver.client._async.connection.connection import AsyncConnection, Reply
+from quiver.client._async.connection.connection import ANY_WORKER, AsyncConnection, Reply
 from quiver.client._async.connection.environment import REAL_ENVIRONMENT, AsyncEnvironment
 from quiver.client._backend_async import Gate, Lock, acquire, sleep
 from quiver.client.backoff import retry_backoff
@@ -16,6 +16,7 @@ from quiver.model.errors import (
     Closed,
     ConnectionLost,
     ForkRefused,
+    InvalidRequest,
     ProtocolError,
     QuiverError,
     ShuttingDown,
@@ -41,7 +42,9 @@ class AsyncReconnectingConnection:
         timeout: float,
         client_id: str = "quiver-python",
         environment: AsyncEnvironment = REAL_ENVIRONMENT,
+        worker: int = ANY_WORKER,
     ) -> None:
+        """To one worker of the broker, or to whichever accepts it: that passes on what others own."""
         self.clock = environment.clock
         self.randomness = environment.randomness
         self._network = environment.network
@@ -52,6 +55,11 @@ class AsyncReconnectingConnection:
         """The address that responded last."""
         self.log = RetryLog(self.clock)
         self._client_id = client_id
+        self._environment, self._worker = environment, worker
+        self._of_workers: dict[int, AsyncReconnectingConnection] = {}
+        """Connections to single workers, for those who go to owners of partitions directly."""
+        self._partition_workers: dict[int, tuple[int, ...]] = {}
+        """By topic id, as far as topics were asked for; of a broker with several workers."""
         self._connection: AsyncConnection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -78,7 +86,7 @@ class AsyncReconnectingConnection:
                     self.log.broke(connection.lost_by)
                     await connection.close()
                 self._connection = None
-                connection = await self._connect(deadline)
+                connection = await self._connect_to_worker(deadline)
                 self._connection = connection
                 self.log.connected(connection.address)
             return connection
@@ -151,20 +159,53 @@ class AsyncReconnectingConnection:
             raise unexpected(answer)
         for info in answer.topics:
             if info.name == name:
+                self._partition_workers[info.id] = info.partition_workers
                 return info
         raise TopicNotFound(topic=name)
+
+    def of_partition(self, topic_id: int, partition: int) -> "AsyncReconnectingConnection":
+        """The connection to the owner of a partition, as far as it is known (`topic` tells); otherwise this one."""
+        workers = self._partition_workers.get(topic_id, ())
+        if not 0 <= partition < len(workers):
+            return self
+        worker = workers[partition]
+        found = self._of_workers.get(worker)
+        if found is None:
+            made = AsyncReconnectingConnection(
+                self._target,
+                timeout=self.timeout,
+                client_id=self._client_id,
+                environment=self._environment,
+                worker=worker,
+            )
+            found = self._of_workers.setdefault(worker, made)
+        return found
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether the broker is known to have several."""
+        connection = self._connection
+        return connection is not None and connection.welcome.workers > 1
+
+    def knows_owners(self, topic_id: int) -> bool:
+        """Whether `topic` was asked for it."""
+        return topic_id in self._partition_workers
 
     async def retire(self, timeout: float) -> None:
         """Closes the connection after its last responses; the next caller gets a new one."""
         connection, self._connection = self._connection, None
         if connection is not None and self._forked_from is None:
             await connection.finish(timeout)
+        for other in list(self._of_workers.values()):
+            await other.retire(timeout)
 
     async def close(self) -> None:
         self.is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None and self._forked_from is None:
             await connection.close()
+        for other in list(self._of_workers.values()):
+            await other.close()
 
     def after_fork(self, parent_pid: int) -> None:
         self._forked_from = parent_pid
@@ -182,6 +223,15 @@ class AsyncReconnectingConnection:
         self.check_fork()
         if self.is_closed:
             raise Closed(what="the client")
+
+    async def _connect_to_worker(self, deadline: float) -> AsyncConnection:
+        try:
+            return await self._connect(deadline)
+        except InvalidRequest:
+            if self._worker == ANY_WORKER:
+                raise
+        self._worker = ANY_WORKER  # the broker has fewer workers since its last start: any of them passes requests on
+        return await self._connect(deadline)
 
     async def _connect(self, deadline: float) -> AsyncConnection:
         """Tries each address once, beginning with the one that responded last; each gets its share of the time."""
@@ -219,7 +269,7 @@ class AsyncReconnectingConnection:
 
     async def _open(self, sock: socket.socket, address: str, deadline: float) -> AsyncConnection:
         connection = AsyncConnection(sock, address)
-        await connection.open(self._client_id, self._step_seconds(deadline))
+        await connection.open(self._client_id, self._step_seconds(deadline), self._worker)
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

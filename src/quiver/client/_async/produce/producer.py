@@ -224,7 +224,7 @@ class AsyncProducer:
         left = verdict_seconds if deadline is None else deadline - clock.monotonic()
         try:
             if batch is not None:
-                return await result_of_single(batch, left, self._broker)
+                return await result_of_single(batch, left, self._known_topic.owner(batch.partition))
             assert future is not None
             return await future.result(left, self._broker)
         except RequestTimeout:

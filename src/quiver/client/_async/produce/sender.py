@@ -131,13 +131,14 @@ class AsyncSender:
             return None
         try:
             now, topic = self._broker.clock.monotonic(), self._topic.known(_TOPIC_SECONDS)
-            connection, size = self._broker.idle_connection, len(value) + (0 if key is None else len(key))
-            if topic is None or connection is None or not self._takes_singles(now, size, topic):
+            size = len(value) + (0 if key is None else len(key))
+            if topic is None or not self._takes_singles(now, size, topic):
                 return None
             outcome, last_try = SendOutcome(topic.name), now + self._config.delivery_seconds
             batch = self._router.single(outcome, key, size, topic.partitions, last_try)
-            queue = self._in_flight.begin_single(batch, now)
-            if queue is None:
+            connection = self._topic.owner(batch.partition).idle_connection
+            queue = None if connection is None else self._in_flight.begin_single(batch, now)
+            if connection is None or queue is None:
                 return None
             self._unsettled.add(size, 1)
             batch.build_single(value, key, self._broker.clock.now_ms(), queue.identity)
@@ -281,15 +282,15 @@ class AsyncSender:
 
     async def _check_answers(self) -> None:
         """Drops a connection without a response for too long; what was in flight is then sent again."""
-        seconds = self._config.request_seconds
-        if self._in_flight.is_unanswered_since(self._broker.clock.monotonic() - seconds):
-            connection = await self._broker.connection()
-            connection.fail(ConnectionLost(address=self._broker.address, problem=f"no response for {seconds:g} s"))
+        seconds, oldest = self._config.request_seconds, self._in_flight.oldest
+        if oldest is None or oldest.sent_at >= self._broker.clock.monotonic() - seconds:
+            return
+        connection = await self._topic.owner(oldest.partition).connection()
+        connection.fail(ConnectionLost(address=self._broker.address, problem=f"no response for {seconds:g} s"))
 
     # routing
 
     def _left(self, deadline: float) -> float:
-        """How long a request may take without exceeding the deadline."""
         return max(0.001, min(self._config.request_seconds, deadline - self._broker.clock.monotonic()))
 
     async def _prepare(self, deadline: float) -> TopicInfo:
@@ -312,13 +313,15 @@ class AsyncSender:
     async def _send(
         self, batches: list[InFlightBatch], topic: TopicInfo, deadline: float, is_waited_for: bool
     ) -> None:
-        try:
-            connection = await self._broker.connection(self._left(deadline))
-        except QuiverError as error:
-            for queue, batch in batches:
-                self._refused(queue, batch, error, was_sent=False)
-            return
-        await self._send_batches(batches, topic, connection, is_waited_for=is_waited_for)
+        for owner, owned in self._topic.by_owner(batches).items():
+            try:
+                connection = await owner.connection(self._left(deadline))
+            except QuiverError as error:
+                for queue, batch in owned:
+                    self._refused(queue, batch, error, was_sent=False)
+                continue
+            is_waited_for = is_waited_for and owner is self._broker
+            await self._send_batches(owned, topic, connection, is_waited_for=is_waited_for)
 
     async def _send_batches(
         self, batches: list[InFlightBatch], topic: TopicInfo, connection: AsyncConnection, *, is_waited_for: bool
@@ -380,18 +383,15 @@ class AsyncSender:
             self._fail_everything(self.closed_by)
         elif error.retryable and not isinstance(error, _REPAIRED):
             wait = (self._in_flight.next_retry(now) or now) - now
-            self._note_retry(error, queue.backoff.failures, max(0.0, wait))
+            self._topic.note_retry(error, queue.backoff.failures, max(0.0, wait))
 
     def _pause(self, error: QuiverError) -> None:
         """The broker cannot be reached: tries again a little later."""
         wait = self._backoff.next_seconds()
         self._paused_until = self._broker.clock.monotonic() + wait
-        self._note_retry(error, self._backoff.failures, wait)
+        self._topic.note_retry(error, self._backoff.failures, wait)
         self._in_flight.note_error(error)
         self.wake()
-
-    def _note_retry(self, error: QuiverError, attempt: int, wait_seconds: float) -> None:
-        self._broker.log.retrying(f"sending to {self._topic.name}", error, attempt, wait_seconds)
 
     def _fail_everything(self, error: QuiverError, *, in_flight_too: bool = False) -> None:
         for pending in self._chunks.drain_ready():

@@ -1,5 +1,6 @@
 """Fetches ahead for a set of partitions that may change at any time."""
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable
 
@@ -22,6 +23,7 @@ from quiver.protocol.messages import (
     Offsets,
     Response,
 )
+from quiver.structures.ordered_set import OrderedSet
 
 _Asked = list[tuple[PartitionSource, Cursor]]
 _Arrived = tuple[_Asked, Response | QuiverError, memoryview, float]
@@ -59,7 +61,8 @@ class AsyncFetcher:
         self._sources: list[PartitionSource] = []
         self._arrived: deque[_Arrived] = deque()
         self._news = Signal()
-        self._connection: AsyncConnection | None = None
+        self._asked: OrderedSet[AsyncConnection] = OrderedSet()
+        """Connections that have not answered all requests."""
         self._unread_count = 0
         self._was_large = False
         """The last answer was worth being received while the one before is processed."""
@@ -100,6 +103,7 @@ class AsyncFetcher:
             return []
         asked, answer, payload, arrived_at = self._arrived.popleft()
         self._unread_count -= 1
+        self._asked = OrderedSet((each, None) for each in self._asked if each.is_open and each.has_requests)
         self._was_large = len(payload) > _LARGE_BYTES
         self._last_answer_at = self._broker.clock.monotonic()
         for source, cursor in asked:
@@ -126,17 +130,35 @@ class AsyncFetcher:
         """Drops a connection that should have responded by now."""
         waited = self._broker.clock.monotonic() - self._last_answer_at
         is_due = self._unread_count > 0 and not self._arrived
-        if self._connection is not None and is_due and waited > self._answer_seconds:
+        if is_due and waited > self._answer_seconds:
             problem = f"no response for {waited:.0f} s"
-            self._connection.fail(ConnectionLost(address=self._connection.address, problem=problem))
+            for connection in list(self._asked):
+                connection.fail(ConnectionLost(address=connection.address, problem=problem))
 
     async def _begin(self) -> None:
         if self._unread_count >= _MOST_REQUESTS:
             return
         self._sources = [source for source in self._sources if not source.is_gone]
         idle = [source for source in self._sources if source.is_idle]
-        if not idle:
-            return
+        for owner, owned in (await self._by_owner(idle)).items():
+            await self._ask(owner, owned)
+
+    async def _by_owner(
+        self, sources: list[PartitionSource]
+    ) -> dict[AsyncReconnectingConnection, list[PartitionSource]]:
+        """By the connection that leads to their owner; of a broker with one worker, there is one."""
+        if not self._broker.has_workers:
+            return {self._broker: sources} if sources else {}
+        by_owner: dict[AsyncReconnectingConnection, list[PartitionSource]] = {}
+        for source in sources:
+            if not self._broker.knows_owners(source.topic_id):
+                with contextlib.suppress(QuiverError):  # whoever gets the request passes it on
+                    await self._broker.topic(source.topic, self._within(self._broker.timeout))
+            owner = self._broker.of_partition(source.topic_id, source.partition)
+            by_owner.setdefault(owner, []).append(source)
+        return by_owner
+
+    async def _ask(self, owner: AsyncReconnectingConnection, idle: list[PartitionSource]) -> None:
         asked = [(source, source.cursor) for source in idle]
         for source in idle:
             source.is_fetching = True
@@ -157,12 +179,13 @@ class AsyncFetcher:
             self._news.set()
 
         try:
-            self._connection = await self._broker.connection(self._within(self._broker.timeout))
+            connection = await owner.connection(self._within(self._broker.timeout))
         except QuiverError as error:
             on_answer(error, memoryview(b""))
             return
-        is_waited_for = not (self._was_large or self._arrived)
-        await self._connection.send([Outbound(request, None, on_answer)], is_waited_for=is_waited_for)
+        self._asked.add(connection)
+        is_waited_for = owner is self._broker and not (self._was_large or self._arrived)
+        await connection.send([Outbound(request, None, on_answer)], is_waited_for=is_waited_for)
 
     async def _take(
         self, asked: _Asked, answer: Response | QuiverError, payload: memoryview, arrived_at: float

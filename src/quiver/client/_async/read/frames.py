@@ -67,7 +67,7 @@ class AsyncFrames:
         """
         size = size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes)
         request = _request(FetchPart(topic_id, partition, offset, size), max_wait, isolation, headers_only)
-        reply = await self._broker.call(request)
+        reply = await self._broker.of_partition(topic_id, partition).call(request)
         return _frames_of(reply.answer, reply.payload)
 
     async def begin_fetch(
@@ -89,7 +89,7 @@ class AsyncFrames:
         request = _request(FetchPart(topic_id, partition, offset, size), max_wait, isolation, headers_only)
         pending = AsyncPendingFetch(self._broker.address)
         try:
-            connection = await self._broker.connection()
+            connection = await self._broker.of_partition(topic_id, partition).connection()
         except QuiverError as error:
             pending.answered(error, _NO_BYTES)
         else:

@@ -36,6 +36,7 @@ from quiver.protocol.preface import PREFACE
 _logger = logging.getLogger(__name__)
 _END_SECONDS = 5.0
 """How long closing waits for the receiver; one that an interrupt left stuck is abandoned."""
+ANY_WORKER = -1
 _CORRELATIONS = 2**32 - 1
 _EMPTY = memoryview(b"")
 _T = TypeVar("_T")
@@ -83,13 +84,13 @@ class Connection:
         self._reader = self._stream.reader(self, "quiver-connection")
         watch_forks(self)
 
-    def open(self, client_id: str, timeout: float) -> None:
+    def open(self, client_id: str, timeout: float, worker: int = ANY_WORKER) -> None:
         """Does the handshake. Raises ConnectionLost, or the broker's own refusal."""
         self._stream.set_no_delay()
         self._reader.start()
         try:
             self._stream.send([PREFACE])
-            hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client_id)
+            hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client_id, worker)
             answer = (self.call(hello, timeout)).answer
             if not isinstance(answer, Welcome):
                 raise ProtocolError(problem=f"the broker responded to the handshake with {type(answer).__name__}")

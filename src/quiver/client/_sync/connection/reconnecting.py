@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from quiver.client._backend_sync import Gate, Lock, acquire, sleep
-from quiver.client._sync.connection.connection import Connection, Reply
+from quiver.client._sync.connection.connection import ANY_WORKER, Connection, Reply
 from quiver.client._sync.connection.environment import REAL_ENVIRONMENT, Environment
 from quiver.client.backoff import retry_backoff
 from quiver.client.connection.address import Address, Bootstrap
@@ -17,6 +17,7 @@ from quiver.model.errors import (
     Closed,
     ConnectionLost,
     ForkRefused,
+    InvalidRequest,
     ProtocolError,
     QuiverError,
     ShuttingDown,
@@ -42,7 +43,9 @@ class ReconnectingConnection:
         timeout: float,
         client_id: str = "quiver-python",
         environment: Environment = REAL_ENVIRONMENT,
+        worker: int = ANY_WORKER,
     ) -> None:
+        """To one worker of the broker, or to whichever accepts it: that passes on what others own."""
         self.clock = environment.clock
         self.randomness = environment.randomness
         self._network = environment.network
@@ -53,6 +56,11 @@ class ReconnectingConnection:
         """The address that responded last."""
         self.log = RetryLog(self.clock)
         self._client_id = client_id
+        self._environment, self._worker = environment, worker
+        self._of_workers: dict[int, ReconnectingConnection] = {}
+        """Connections to single workers, for those who go to owners of partitions directly."""
+        self._partition_workers: dict[int, tuple[int, ...]] = {}
+        """By topic id, as far as topics were asked for; of a broker with several workers."""
         self._connection: Connection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -79,7 +87,7 @@ class ReconnectingConnection:
                     self.log.broke(connection.lost_by)
                     connection.close()
                 self._connection = None
-                connection = self._connect(deadline)
+                connection = self._connect_to_worker(deadline)
                 self._connection = connection
                 self.log.connected(connection.address)
             return connection
@@ -152,20 +160,53 @@ class ReconnectingConnection:
             raise unexpected(answer)
         for info in answer.topics:
             if info.name == name:
+                self._partition_workers[info.id] = info.partition_workers
                 return info
         raise TopicNotFound(topic=name)
+
+    def of_partition(self, topic_id: int, partition: int) -> "ReconnectingConnection":
+        """The connection to the owner of a partition, as far as it is known (`topic` tells); otherwise this one."""
+        workers = self._partition_workers.get(topic_id, ())
+        if not 0 <= partition < len(workers):
+            return self
+        worker = workers[partition]
+        found = self._of_workers.get(worker)
+        if found is None:
+            made = ReconnectingConnection(
+                self._target,
+                timeout=self.timeout,
+                client_id=self._client_id,
+                environment=self._environment,
+                worker=worker,
+            )
+            found = self._of_workers.setdefault(worker, made)
+        return found
+
+    @property
+    def has_workers(self) -> bool:
+        """Whether the broker is known to have several."""
+        connection = self._connection
+        return connection is not None and connection.welcome.workers > 1
+
+    def knows_owners(self, topic_id: int) -> bool:
+        """Whether `topic` was asked for it."""
+        return topic_id in self._partition_workers
 
     def retire(self, timeout: float) -> None:
         """Closes the connection after its last responses; the next caller gets a new one."""
         connection, self._connection = self._connection, None
         if connection is not None and self._forked_from is None:
             connection.finish(timeout)
+        for other in list(self._of_workers.values()):
+            other.retire(timeout)
 
     def close(self) -> None:
         self.is_closed = True
         connection, self._connection = self._connection, None
         if connection is not None and self._forked_from is None:
             connection.close()
+        for other in list(self._of_workers.values()):
+            other.close()
 
     def after_fork(self, parent_pid: int) -> None:
         self._forked_from = parent_pid
@@ -183,6 +224,15 @@ class ReconnectingConnection:
         self.check_fork()
         if self.is_closed:
             raise Closed(what="the client")
+
+    def _connect_to_worker(self, deadline: float) -> Connection:
+        try:
+            return self._connect(deadline)
+        except InvalidRequest:
+            if self._worker == ANY_WORKER:
+                raise
+        self._worker = ANY_WORKER  # the broker has fewer workers since its last start: any of them passes requests on
+        return self._connect(deadline)
 
     def _connect(self, deadline: float) -> Connection:
         """Tries each address once, beginning with the one that responded last; each gets its share of the time."""
@@ -220,7 +270,7 @@ class ReconnectingConnection:
 
     def _open(self, sock: socket.socket, address: str, deadline: float) -> Connection:
         connection = Connection(sock, address)
-        connection.open(self._client_id, self._step_seconds(deadline))
+        connection.open(self._client_id, self._step_seconds(deadline), self._worker)
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

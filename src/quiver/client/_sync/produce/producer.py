@@ -221,7 +221,7 @@ class Producer:
         left = verdict_seconds if deadline is None else deadline - clock.monotonic()
         try:
             if batch is not None:
-                return result_of_single(batch, left, self._broker)
+                return result_of_single(batch, left, self._known_topic.owner(batch.partition))
             assert future is not None
             return future.result(left, self._broker)
         except RequestTimeout:

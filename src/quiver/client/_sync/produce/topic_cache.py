@@ -1,9 +1,11 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""What a producer knows about its topic."""
+"""What a producer knows about its topic, and where it sends to."""
 
 import math
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
+from quiver.client.produce.batches.in_flight import InFlightBatch
+from quiver.model.errors import QuiverError
 from quiver.protocol.messages import TopicInfo
 
 
@@ -18,6 +20,24 @@ class TopicCache:
         """The topic if it is known and not older than that."""
         age_seconds = self._broker.clock.monotonic() - self._loaded_at
         return self._known if age_seconds <= max_age_seconds else None
+
+    def owner(self, partition: int) -> ReconnectingConnection:
+        """The connection to the worker of a partition, as far as that is known."""
+        known = self._known
+        if known is None or not known.partition_workers:
+            return self._broker
+        return self._broker.of_partition(known.id, partition)
+
+    def by_owner(self, batches: list[InFlightBatch]) -> dict[ReconnectingConnection, list[InFlightBatch]]:
+        if self._known is None or not self._known.partition_workers:
+            return {self._broker: batches}
+        grouped: dict[ReconnectingConnection, list[InFlightBatch]] = {}
+        for each in batches:
+            grouped.setdefault(self.owner(each[1].partition), []).append(each)
+        return grouped
+
+    def note_retry(self, error: QuiverError, attempt: int, wait_seconds: float) -> None:
+        self._broker.log.retrying(f"sending to {self.name}", error, attempt, wait_seconds)
 
     def get(self, max_age_seconds: float = math.inf, timeout: float | None = None) -> TopicInfo:
         """The topic, fetched again if it is older than a time. Raises TopicNotFound."""

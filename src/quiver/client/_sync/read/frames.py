@@ -68,7 +68,7 @@ class Frames:
         """
         size = size_option("max_bytes", max_bytes, 1, Limits().fetch_bytes)
         request = _request(FetchPart(topic_id, partition, offset, size), max_wait, isolation, headers_only)
-        reply = self._broker.call(request)
+        reply = self._broker.of_partition(topic_id, partition).call(request)
         return _frames_of(reply.answer, reply.payload)
 
     def begin_fetch(
@@ -90,7 +90,7 @@ class Frames:
         request = _request(FetchPart(topic_id, partition, offset, size), max_wait, isolation, headers_only)
         pending = PendingFetch(self._broker.address)
         try:
-            connection = self._broker.connection()
+            connection = self._broker.of_partition(topic_id, partition).connection()
         except QuiverError as error:
             pending.answered(error, _NO_BYTES)
         else:

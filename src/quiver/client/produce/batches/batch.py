@@ -68,7 +68,7 @@ class Batch:
         self.is_head = False
         """Sent while nothing before it was in flight, so `out of sequence` can only be about this batch."""
         self.is_uncertain = False
-        """A connection broke before the response: it may be stored already."""
+        """A connection, or one between two workers, broke before the response: it may be stored already."""
         self.base_offset: int | None = None
         self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
         """Repeats by row: the offset of the first message with the id, and whether that is the id of a delayed

@@ -17,6 +17,7 @@ from quiver.model.errors import (
     StalePartitionCount,
     TopicNotFound,
     UnknownProducer,
+    WorkerUnavailable,
 )
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.backoff import Backoff
@@ -156,7 +157,7 @@ class InFlightBatches:
                 self._misplaced.append(batch)
                 return False
             elif error.retryable:
-                batch.is_uncertain |= was_sent and isinstance(error, ConnectionLost)
+                batch.is_uncertain |= was_sent and isinstance(error, ConnectionLost | WorkerUnavailable)
                 queue.return_for_retry(batch, now)
             else:
                 queue.dropped(batch)
@@ -222,9 +223,14 @@ class InFlightBatches:
             times = [queue.retry_at for queue in self._busy.values() if queue.retry_at > now]
         return min(times, default=None)
 
-    def is_unanswered_since(self, limit: float) -> bool:
+    @property
+    def oldest(self) -> Batch | None:
+        """Of those in flight, the one that was sent first."""
         with self._mutex:
-            oldest = next(iter(self._in_flight), None)
+            return next(iter(self._in_flight), None)
+
+    def is_unanswered_since(self, limit: float) -> bool:
+        oldest = self.oldest
         return oldest is not None and oldest.sent_at < limit
 
     def begin_transaction(self) -> None:

@@ -18,6 +18,7 @@ from quiver.gateways.http.routes.messages.publish import publish_routes
 from quiver.gateways.http.routes.messages.read import read_routes
 from quiver.gateways.http.routes.metrics.metrics import metrics_routes
 from quiver.gateways.http.routes.metrics.overview import overview_routes
+from quiver.gateways.http.routes.node.cluster import cluster_routes
 from quiver.gateways.http.routes.node.documents import DocumentRoutes
 from quiver.gateways.http.routes.node.health import Readiness, health_routes
 from quiver.gateways.http.routes.node.node import node_routes
@@ -70,6 +71,7 @@ def all_routes(broker: "Facade", node: NodeInfo, readiness: Readiness, *more: Ro
         overview_routes(broker, node, readiness),
         metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
+        cluster_routes(broker, readiness.data_dir),
         console_routes(),
         *more,
     )

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from quiver.gateways.http.wire.connection import HttpConnection
 from quiver.gateways.http.wire.exchange import Exchange
+from quiver.gateways.shared_listener import SharedListener, WorkerShare
 from quiver.model.errors import Overloaded, QuiverError
 from quiver.model.limits import CONNECTIONS
 from quiver.system.memory_budget import MemoryBudget
@@ -34,14 +35,32 @@ class HttpServer:
         self._begin = begin
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
-        self._listening: asyncio.Server | None = None
+        self._listening: asyncio.Server | SharedListener | None = None
+        self._connecting: set[asyncio.Task[object]] = set()
         self._checking: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
-    async def start(self, listener: socket.socket, stall_seconds: float, least_bytes_per_second: float) -> None:
+    async def start(
+        self,
+        listener: socket.socket,
+        stall_seconds: float,
+        least_bytes_per_second: float,
+        share: WorkerShare | None = None,
+    ) -> None:
+        """With a `share`, other workers accept from the same listener."""
         self._set_date()
-        self._listening = await self._loop.create_server(lambda: HttpConnection(self), sock=listener)
+        if share is None:
+            self._listening = await self._loop.create_server(lambda: HttpConnection(self), sock=listener)
+        else:
+            self._listening = SharedListener(listener, share, self._connected)
         self._checking = self._loop.create_task(self._check(stall_seconds, least_bytes_per_second))
+
+    def _connected(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        connecting = self._loop.connect_accepted_socket(lambda: HttpConnection(self), sock)
+        task = self._loop.create_task(connecting)
+        self._connecting.add(task)
+        task.add_done_callback(self._connecting.discard)
 
     async def stop(self, grace: float) -> None:
         """Takes no more connections and requests, lets those under way finish for so long, then ends them."""

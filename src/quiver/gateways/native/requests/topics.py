@@ -49,7 +49,8 @@ async def _metadata(broker: Facade, request: GetMetadata) -> Message:
 
 def _info(broker: Facade, topic: Topic) -> TopicInfo:
     limits = broker.limits.for_messages(topic.config.max_message_bytes)
-    return TopicInfo(topic.id, topic.name, topic.config.partitions, limits.message_bytes)
+    workers = broker.partition_workers(topic)
+    return TopicInfo(topic.id, topic.name, topic.config.partitions, limits.message_bytes, workers)
 
 
 async def _list_offsets(broker: Facade, request: ListOffsets) -> Message:

@@ -30,7 +30,7 @@ class HealthRoute:
         self._version = version
 
     async def health(self, request: Request) -> Response:
-        is_well = not self._broker.problems()
+        is_well = not (await self._broker.node.health()).problems
         health = QueenHealth(
             status="healthy" if is_well else "unhealthy",
             database="connected" if is_well else "disconnected",

@@ -119,7 +119,7 @@ class OverviewRoutes:
         memory = await asyncio.to_thread(self._readiness.machine.memory)
         disk = await asyncio.to_thread(self._readiness.machine.disk) or Disk(0, 0)
         failed = [f"{name}: {check.message}" for name, check in checks.items() if check.status == "fail"]
-        problems = [f"{name}: {why}" for name, why in self._broker.problems().items()]
+        problems = [f"{name}: {why}" for name, why in (await self._broker.node.health()).problems.items()]
         backlog = sample.backlog
         return OverviewResponse(
             time=format_time(sample.time_ms),

@@ -96,7 +96,7 @@ class Readiness:
     async def _storage(self) -> Verdict:
         if self.stopping:
             return False, "the broker is shutting down"
-        problems = self._broker.problems()
+        problems = (await self._broker.node.health()).problems
         if not problems:
             return True, "all partitions take writes"
         shown = [f"{name}: {why}" for name, why in list(problems.items())[:_SHOWN_PROBLEMS]]
@@ -135,8 +135,7 @@ class HealthRoutes:
             status="pass" if good else "fail", timestamp=self._now(), uptime=self._uptime(), checks=checks
         )
         if query.verbose:
-            response.problems = self._broker.problems()
-            response.warnings = self._broker.warnings()
+            response.problems, response.warnings = await self._broker.node.health()
         return Response(response, 200 if good else 503)
 
     def _now(self) -> str:

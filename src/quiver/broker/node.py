@@ -1,0 +1,60 @@
+"""The node as a whole: whether it is well, and which workers it has."""
+
+import os
+from typing import NamedTuple
+
+from quiver.broker.health import Health, HealthReport
+from quiver.cluster.placement import Placement
+from quiver.model.names import StartEpoch
+from quiver.system.clock import Clock
+from quiver.topics.partitions import Partitions
+
+
+class WorkerStatus(NamedTuple):
+    worker: int
+    pid: int
+    uptime_seconds: float
+    partitions: int
+    """That it owns."""
+    group_shards: list[int]
+
+
+class ClusterStatus(NamedTuple):
+    workers: list[WorkerStatus]
+    missing: dict[int, str]
+    """Workers that have not responded, and why."""
+
+
+class NodeStatus:
+    """Of this process, which is the only worker unless something is put in front of it."""
+
+    def __init__(self, health: Health, partitions: Partitions, placement: Placement, *, clock: Clock) -> None:
+        self._health, self._partitions, self._placement, self._clock = health, partitions, placement, clock
+        self._started_at = clock.monotonic()
+
+    @property
+    def start_epoch(self) -> StartEpoch:
+        """Higher than that of any process in its place before."""
+        return self._partitions.start_epoch
+
+    @property
+    def uptime_seconds(self) -> float:
+        return self._clock.monotonic() - self._started_at
+
+    def problems(self) -> dict[str, str]:
+        """What cannot be written or read, and why; empty when all is well."""
+        return self._health.problems()
+
+    def warnings(self) -> dict[str, str]:
+        """What was found damaged, although everything can be read and written."""
+        return self._health.warnings()
+
+    async def health(self) -> HealthReport:
+        return HealthReport(self.problems(), self.warnings())
+
+    async def worker(self) -> WorkerStatus:
+        placement, pid, partitions = self._placement, os.getpid(), len(self._partitions.owned_places())
+        return WorkerStatus(placement.worker, pid, self.uptime_seconds, partitions, placement.owned_shards())
+
+    async def cluster(self) -> ClusterStatus:
+        return ClusterStatus([await self.worker()], {})

@@ -1,0 +1,1 @@
+"""`quiver cluster`: the workers of a broker."""

@@ -1,0 +1,1 @@
+"""Searches and live tails over partitions of several workers."""

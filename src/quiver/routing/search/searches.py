@@ -1,0 +1,94 @@
+"""Searches: one worker runs a search, and asks the owners of partitions for one slice after the other."""
+
+from quiver.broker.broker import Broker
+from quiver.links.peers import Peers
+from quiver.model.errors import SearchNotFound
+from quiver.model.message import StoredMessage
+from quiver.model.numbers import whole_number
+from quiver.model.topic import Topic
+from quiver.routing.owners import Owners
+from quiver.routing.search.requests import Cancel, GetProgress, Looked, OpenWalk, StepWalk
+from quiver.search.job import Progress
+from quiver.search.partition_walk import Filter, WalkState
+from quiver.search.request import SearchRequest
+from quiver.search.topic_walk import Walk
+
+
+class RoutedSearches:
+    """The id of a search names the worker that runs it."""
+
+    def __init__(self, local: Broker, owners: Owners, peers: Peers) -> None:
+        self._local, self._owners, self._peers = local, owners, peers
+        local.searches.open_walk = self._open_walk
+
+    async def begin(self, topic: str, request: SearchRequest) -> Progress:
+        return _named(self._owners.worker, await self._local.searches.begin(topic, request))
+
+    async def progress(self, id: str, *, after: int = 0, wait_seconds: float = 0) -> Progress:
+        worker, own_id = self._parsed(id)
+        if worker == self._owners.worker:
+            found = await self._local.searches.progress(own_id, after=after, wait_seconds=wait_seconds)
+        else:
+            found = (await self._peers.call(worker, GetProgress(own_id, after, wait_seconds))).value
+        return _named(worker, found)
+
+    async def cancel(self, id: str) -> Progress:
+        worker, own_id = self._parsed(id)
+        if worker == self._owners.worker:
+            return _named(worker, await self._local.searches.cancel(own_id))
+        return _named(worker, (await self._peers.call(worker, Cancel(own_id))).value)
+
+    def _parsed(self, id: str) -> tuple[int, str]:
+        number, _, own_id = id.partition("-")
+        worker = whole_number(number)
+        if worker is None or worker >= self._peers.workers:
+            raise SearchNotFound(search=id)
+        return worker, own_id
+
+    async def _open_walk(
+        self, topic: Topic, number: int, request: SearchRequest, filter: Filter, cursor: int | None
+    ) -> Walk:
+        worker = self._owners.placement.partition_worker(topic.name, number)
+        if worker == self._owners.worker:
+            return await self._local.searches.open_own_walk(topic, number, request, filter, cursor)
+        wanted = Looked(
+            topic.id, number, request.where.text, filter.newest_first, filter.include_expired, filter.now_ms
+        )
+        reply = await self._peers.call(worker, OpenWalk(wanted, request.start, request.end, cursor))
+        return RemoteWalk(self._peers, worker, wanted, reply.value)
+
+
+class RemoteWalk:
+    """Through a partition of another worker."""
+
+    def __init__(self, peers: Peers, worker: int, wanted: Looked, state: WalkState) -> None:
+        self._peers, self._worker, self._wanted, self._state = peers, worker, wanted, state
+        self.number = wanted.partition
+        self.scanned_messages = self.scanned_bytes = 0
+
+    @property
+    def edge_time_ms(self) -> int:
+        return self._state.edge_time_ms
+
+    @property
+    def is_done(self) -> bool:
+        return self.left == 0
+
+    @property
+    def left(self) -> int:
+        return self._state.left
+
+    @property
+    def position(self) -> int:
+        return self._state.high if self._wanted.newest_first else self._state.low
+
+    async def step(self, limit: int) -> list[StoredMessage]:
+        state = self._state._replace(scanned_bytes=0, scanned_messages=0)
+        self._state, messages = (await self._peers.call(self._worker, StepWalk(self._wanted, state, limit))).value
+        self.scanned_messages += self._state.scanned_messages
+        self.scanned_bytes += self._state.scanned_bytes
+        return messages
+
+
+def _named(worker: int, progress: Progress) -> Progress:
+    return progress._replace(id=f"{worker}-{progress.id}")
