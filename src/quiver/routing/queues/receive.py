@@ -117,7 +117,8 @@ class RoutedReceive:
         round_ = _Round(request, topics, self._clock.monotonic() + request.wait_ms / 1000)
         order = self._order(request, sorted(topics))
         try:
-            await self._ask(round_, order)
+            if len(order) > 1 or not request.wait_ms:
+                await self._ask(round_, order)
             if not round_.found and self._left_ms(round_) > 0:
                 await self._wait(round_, order)
         except BaseException:
