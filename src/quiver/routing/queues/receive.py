@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import ceil
 
 import msgspec
 
@@ -185,4 +186,4 @@ class RoutedReceive:
         return []
 
     def _left_ms(self, round_: _Round) -> int:
-        return max(0, int((round_.deadline - self._clock.monotonic()) * 1000))
+        return max(0, ceil((round_.deadline - self._clock.monotonic()) * 1000))
