@@ -137,19 +137,19 @@ class SegmentAppender:
         self, segment: Segment, frames: Sequence[StampedFrame], *, is_synced_next: bool = False
     ) -> list[Run]:
         runs: list[Run] = [(segment, frames)]
-        self._hold(segment)
+        fd = self._hold(segment)
         try:
-            segment.write(frames, is_synced_next=is_synced_next)
+            segment.write(frames, is_synced_next=is_synced_next, pinned=fd)
         except OSError as error:
             self._undo(runs, error)
         finally:
             self._files.open_files.unpin(segment.file)
         return runs
 
-    def _hold(self, segment: Segment) -> None:
+    def _hold(self, segment: Segment) -> int:
         """Opens a file before anything is written: to undo a write that fails needs no descriptor then."""
         try:
-            self._files.open_files.pin(segment.file)
+            return self._files.open_files.pin(segment.file)
         except OSError as error:
             self._undo([], error)
 

@@ -63,10 +63,10 @@ def check_frame(
         raise InvalidFrame(problem="the body checksum does not match")
     check_readable(header, limits)
     _check_fields(header, allow_control)
-    if header.length % ALIGNMENT or any(body[header.length - header.padding :]):
+    if header.length % ALIGNMENT or ((padding := header.padding) and any(body[-padding:])):
         raise InvalidFrame(problem=f"it is not padded with zeros to {ALIGNMENT} bytes")
     most = limits.message_bytes if max_message_bytes is None else max_message_bytes
-    is_plain = header.min_timestamp_ms == header.max_timestamp_ms and not needs_keys
+    is_plain = header.record_count == 1 and header.min_timestamp_ms == header.max_timestamp_ms and not needs_keys
     if is_plain and header.uncompressed_length <= most and is_single_body(body, header):
         return header  # most messages that come one by one: opening them takes Arrow as long as all other checks
     batch = open_body(body, header)

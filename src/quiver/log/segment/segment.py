@@ -72,13 +72,13 @@ class Segment:
     def path(self) -> Path:
         return self.file.path
 
-    def write(self, frames: Sequence[StampedFrame], *, is_synced_next: bool = False) -> None:
+    def write(self, frames: Sequence[StampedFrame], *, is_synced_next: bool = False, pinned: int = -1) -> None:
         """Writes headers and bodies after the committed end, without joining them. `commit` counts them.
 
         Of a large write that `is_synced_next`, the disk gets the first part while the rest is copied. Raises OSError
-        if the file system writes less; some bytes may then be in the file.
+        if the file system writes less; some bytes may then be in the file. `pinned` is the caller's descriptor.
         """
-        fd, position = self._open_files.pin(self.file), self.size
+        fd, position = self._open_files.pin(self.file) if pinned < 0 else pinned, self.size
         try:
             for part in _parts(frames, _PART_BYTES) if is_synced_next else (frames,):
                 start, position = position, self._write(fd, part, position)
@@ -86,7 +86,8 @@ class Segment:
                     self._open_files.files.start_writeback(fd, start, position - start)
         finally:
             self.file.dirty = True  # after the bytes: a sync that began before them has cleared it
-            self._open_files.unpin(self.file)
+            if pinned < 0:
+                self._open_files.unpin(self.file)
 
     def _write(self, fd: int, frames: Sequence[StampedFrame], position: int) -> int:
         """Returns the position after the frames."""
