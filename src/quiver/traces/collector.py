@@ -42,6 +42,7 @@ MOST_MESSAGES_NOTED = 200_000
 MOST_FOLLOWED = 100_000
 MOST_RUNS_FOLLOWED = 10_000
 _EVERY_SECONDS = 0.5
+_LAST_SECONDS = 1.0
 
 
 class SpanTarget(Protocol):
@@ -99,8 +100,9 @@ class TraceCollector:
     async def stop(self) -> None:
         """Writes what is known. Called while partitions and queues are still open."""
         await self.task.stop()
-        with contextlib.suppress(QuiverError, OSError):
-            await self.flush()
+        with contextlib.suppress(QuiverError, OSError, TimeoutError):
+            async with asyncio.timeout(_LAST_SECONDS):  # the owner of a partition may have stopped before
+                await self.flush()
 
     def stats(self) -> TraceStats:
         return TraceStats(
