@@ -20,6 +20,7 @@ from benchmarks.workloads.observe.tracing import measure_tracing
 from benchmarks.workloads.postgres import measure_postgres
 from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
+from benchmarks.workloads.queues.queen import measure_queen
 from benchmarks.workloads.queues.unsettled import measure_queue_unsettled
 from benchmarks.workloads.spark.archive import measure_spark_archive
 from benchmarks.workloads.spark.kafka_source import measure_spark_kafka
@@ -54,6 +55,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "group-commits": measure_group_commits,
     "many-groups": measure_many_groups,
     "queue-drain": measure_queue_drain,
+    "queen": measure_queen,
     "queue-latency": measure_queue_latency,
     "queue-unsettled": measure_queue_unsettled,
     "delays": measure_delays,

@@ -3,9 +3,9 @@
 import pytest
 
 from quiver.testing.simulation.history import History
-from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.processes import ClientProcess, Processes, Program
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 

@@ -4,9 +4,9 @@ import pytest
 
 from quiver.model.errors import LeaseLost, MessageTimeout
 from quiver.testing.simulation.history import History
-from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.processes import ClientProcess, Processes
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 SEEDS = range(1, 9)

@@ -4,17 +4,23 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 COMMAND = [sys.executable, "-m", "quiver.testing.simulation"]
 
 
-def test_a_few_seeds_pass_and_repeat_themselves() -> None:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_few_seeds_pass_and_repeat_themselves(workers: int) -> None:
+    options = ["--seeds", "4", "--seconds", "15", "--processes", "1", "--twice", "--workers", str(workers)]
+    if workers > 1:
+        options += ["--workloads", "log,table,catalogue,queue,delays,schedules"]
     done = subprocess.run(
-        [*COMMAND, "--seeds", "5", "--seconds", "15", "--processes", "1", "--twice"],
+        [*COMMAND, *options],
         env={**os.environ, "PYTHONHASHSEED": "random"},
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "5 seeds of 15 virtual seconds pass" in done.stdout
+    assert "4 seeds of 15 virtual seconds pass" in done.stdout
     assert not done.stderr

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Iterator
 from itertools import cycle
 from typing import Any
 
@@ -54,7 +55,7 @@ def _publish(port: int, count: int, watch: Watch) -> list[float]:
 
 async def _load(port: int, count: int, watch: Watch) -> list[float]:
     loop = asyncio.get_running_loop()
-    load = Load(count)
+    load = Load(count, cycle([_request(body.hex()) for body in bodies(MESSAGE_BYTES // 2)]))
     connections = [
         (await loop.create_connection(lambda: Connection(load), HOST, port))[1] for _ in range(CONNECTIONS)
     ]
@@ -78,12 +79,16 @@ def _request(value: str) -> bytes:
 class Load:
     """The requests that are still to be sent, and how long the answered ones took."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(
+        self, count: int, requests: Iterator[bytes], *, status: int = 200, sign: bytes = b'"offset"'
+    ) -> None:
+        """A good response has this status, and the sign in its body."""
+        self.status, self.sign = status, sign
+        self.requests = requests
         self.count = count
         self.left = count
         self.took: list[float] = []
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.requests = cycle([_request(body.hex()) for body in bodies(MESSAGE_BYTES // 2)])
 
     def answered(self, seconds: float) -> None:
         self.took.append(seconds)
@@ -121,8 +126,9 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         seconds = time.monotonic() - self._begin
-        if self._parser.get_status_code() != 200 or b'"error"' in self._body or b'"offset"' not in self._body:
-            self._load.failed(f"status {self._parser.get_status_code()}: {self._body[:500]!r}")
+        status = self._parser.get_status_code()
+        if status != self._load.status or b'"error"' in self._body or self._load.sign not in self._body:
+            self._load.failed(f"status {status}: {self._body[:500]!r}")
             return
         self._load.answered(seconds)
         self.send_next()

@@ -26,7 +26,7 @@ from quiver.gateways.native.context import WorkerPlace
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
 from quiver.gateways.queen.routes import queen_routes
-from quiver.gateways.queen.routes.port import port_routes
+from quiver.gateways.queen.routes.operate.port import port_routes
 from quiver.gateways.shared_listener import WorkerShare
 from quiver.links.peers import Peers
 from quiver.metrics.sources.node import Build, ProcessNumbers

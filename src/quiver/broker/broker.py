@@ -9,6 +9,7 @@ from quiver.broker.maintenance import Maintenance
 from quiver.broker.metadata import Metadata
 from quiver.broker.node import NodeStatus
 from quiver.broker.settings import BrokerSettings as BrokerSettings
+from quiver.broker.settled_retention import SettledRetention
 from quiver.broker.stats import BrokerStats
 from quiver.coordination.port import Coordination
 from quiver.dead_letters.mover import DeadLetterMover
@@ -54,7 +55,6 @@ from quiver.streams.poll.members import PollMembers
 from quiver.streams.poll.poll import Poll
 from quiver.streams.reset import OffsetReset
 from quiver.streams.service import StreamContext, Streams
-from quiver.streams.settled_retention import SettledRetention
 from quiver.system.clock import Clock, SteadyClock, SystemClock
 from quiver.system.randomness import Randomness, SystemRandomness
 from quiver.topics.admin import TopicAdmin

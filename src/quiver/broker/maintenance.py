@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from quiver.broker.settled_retention import SettledRetention
 from quiver.model.topic import TopicConfig
 from quiver.partition.partition import Partition
 from quiver.producers.service import ProducerIds
-from quiver.streams.settled_retention import SettledRetention
 from quiver.system.clock import Clock
 from quiver.system.pace import Pace, paced
 from quiver.telemetry.failures import Failures

@@ -73,6 +73,17 @@ ROUTES: dict[str, list[str]] = {
     "/api/v1/resources/queues": [""],
     "/api/v1/resources/queues/{queue}": [""],
     "/api/v1/resources/tasks": [""],
+    "/api/v1/status": [""],
+    "/api/v1/status/analytics": ["?interval=hour"],
+    "/api/v1/status/buffers": [""],
+    "/api/v1/status/queues": [""],
+    "/api/v1/status/queues/{queue}": [""],
+    "/api/v1/status/queues/{queue}/messages": [""],
+    "/api/v1/system/maintenance": [""],
+    "/api/v1/system/maintenance/pop": [""],
+    "/api/v1/traces/by-name/{name}": [""],
+    "/api/v1/traces/names": [""],
+    "/api/v1/traces/{partition_id}/{transaction}": [""],
     "/stats": [""],
     "/topics": ["", "?limit=1&skip=1", "?details=true&search=o&limit=2&cursor=a"],
     "/topics/{topic}": [""],
@@ -115,11 +126,12 @@ CLOCKS = {
     "open_files",
     "free_bytes",
     "maxTimeLag",
+    "lagSeconds",
     "lines",
 }
 """Parts of answers that tell the time or the state of the machine."""
 
-SAMPLED = {"/metrics", "/overview", "/support-bundle"}
+SAMPLED = {"/metrics", "/overview", "/support-bundle", "/api/v1/status", "/api/v1/status/analytics?interval=hour"}
 """What they say is some seconds old, and about the requests themselves too."""
 
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
@@ -226,6 +238,7 @@ def paths(busy: BusyBroker) -> list[str]:
         "partition": [0],
         "offset": [0, 1, 2, 3, 1000],
         "queue": topics,
+        "name": ["none"],
         "partition_id": ["1-YQ", "zz"],
         "transaction": ["00000001-0000-0000-0000-000000000008"],
         "trace": [TRACE],

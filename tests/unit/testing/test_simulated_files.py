@@ -6,9 +6,9 @@ import pytest
 
 from quiver.system.randomness import seeded
 from quiver.testing.files import Killed
-from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
-from quiver.testing.simulation.disk import PAGE_BYTES, Disk
-from quiver.testing.simulation.files import SimulatedFiles
+from quiver.testing.simulation.system.clock import EPOCH_MS, SimulatedClock
+from quiver.testing.simulation.system.disk import PAGE_BYTES, Disk
+from quiver.testing.simulation.system.files import SimulatedFiles
 from quiver.testing.simulation.world import World
 
 ROOT = Path("/data")

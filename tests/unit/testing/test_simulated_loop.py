@@ -5,7 +5,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from quiver.system.pace import paced
-from quiver.testing.simulation.loop import SimulatedLoop
+from quiver.testing.simulation.system.loop import SimulatedLoop
 from quiver.testing.simulation.world import World
 
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from quiver.testing.simulation.loop import SimulatedLoop
-from quiver.testing.simulation.network import SimulatedNetwork
-from quiver.testing.simulation.sockets import BUFFER_BYTES
+from quiver.testing.simulation.system.loop import SimulatedLoop
+from quiver.testing.simulation.system.network import SimulatedNetwork
+from quiver.testing.simulation.system.sockets import BUFFER_BYTES
 from quiver.testing.simulation.world import World
 
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from quiver.system.randomness import seeded
-from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History, sure_spans
+from quiver.testing.simulation.system.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.workloads.group import GroupWorkload
 from quiver.testing.simulation.workloads.redrive import RedriveWorkload
 from quiver.testing.simulation.workloads.schedules import ScheduleWorkload

@@ -5,8 +5,8 @@ from typing import Any
 
 from quiver.model.errors import LeaseLost, TopicExists, TopicNotFound
 from quiver.system.randomness import seeded
-from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History
+from quiver.testing.simulation.system.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.workloads.bank import BankWorkload
 from quiver.testing.simulation.workloads.catalogue import CatalogueWorkload
 from quiver.testing.simulation.workloads.delays import DelayWorkload

@@ -16,21 +16,21 @@ from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic
 
-_ABSENT = msgspec.Raw()
+ABSENT = msgspec.Raw()
 _LONGEST_TRANSACTION_ID = 512
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 _decode_packed = msgspec.msgpack.Decoder().decode
 
 
-def _absent() -> msgspec.Raw:
-    return _ABSENT
+def absent() -> msgspec.Raw:
+    return ABSENT
 
 
 class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
     queue: str
     partition: Annotated[str | None, Meta(description="`Default` if it is left out.")] = None
     payload: Annotated[msgspec.Raw, Meta(description="Any JSON; null if it is left out.")] = msgspec.field(
-        default_factory=_absent
+        default_factory=absent
     )
     transaction_id: Annotated[
         str | None, Meta(description="Pushed again within dedupWindowSeconds, it is a duplicate in its partition.")
@@ -55,7 +55,7 @@ class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
                 raise InvalidRequest(problem=f"traceId {self.trace_id[:80]!r} is not a UUID")
             headers[TRACE_HEADER] = self.trace_id.encode()
         return NewMessage(
-            value=_json_text(self.payload, media),
+            value=json_text(self.payload, media),
             key=key,
             headers=headers or None,
             id=dedup_id(key, self.transaction_id) if self.transaction_id else None,
@@ -76,15 +76,16 @@ def for_queue(message: NewMessage, topic: Topic, now_ms: int) -> NewMessage:
     return msgspec.structs.replace(message, headers=headers, deliver_at_ms=now_ms + seconds * 1000)
 
 
-def _json_text(given: msgspec.Raw, media: Media) -> bytes:
-    if given is _ABSENT:
+def json_text(given: msgspec.Raw, media: Media) -> bytes:
+    """A value as JSON; InvalidRequest if it cannot be written so."""
+    if given is ABSENT:
         return b"null"
     try:
         if media is JSON:
             return checked_text(bytes(given))
         return msgspec.json.encode(_decode_packed(given), enc_hook=_refuse)
     except (msgspec.DecodeError, msgspec.EncodeError, UnicodeError, TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(problem=f"payload cannot be written as JSON: {error}") from None
+        raise InvalidRequest(problem=f"a value cannot be written as JSON: {error}") from None
 
 
 def _refuse(value: Any) -> Any:

@@ -7,7 +7,8 @@ from contextlib import closing
 
 from quiver.system.clock import SystemClock
 from quiver.testing.simulation.runner import run, run_many
-from quiver.testing.simulation.scenario import Report
+from quiver.testing.simulation.scenario import Plan, Report
+from quiver.testing.simulation.workloads.choice import WORKLOADS
 
 _MODULE = "quiver.testing.simulation"
 _HASH_SEED = "0"
@@ -23,8 +24,8 @@ def main() -> int:
         os.execv(sys.executable, [sys.executable, "-m", _MODULE, *sys.argv[1:]])  # noqa: S606 - this command again
     if options.seed is None:
         return _run_many(options)
-    report = run(options.seed, options.seconds, options.twice)
-    _show(report, options.seconds)
+    report = run(options.seed, _plan(options), options.twice)
+    _show(report, options)
     return 1 if report.violations else 0
 
 
@@ -36,22 +37,35 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first of many seeds")
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds")
     parser.add_argument("--seconds", type=float, default=60.0, help="virtual seconds of faults in each run")
+    parser.add_argument("--workers", type=int, help="so many workers in each broker, instead of what the seed says")
+    parser.add_argument("--workloads", type=_workloads, default=WORKLOADS, help=f"some of {','.join(WORKLOADS)}")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the traces")
     parser.add_argument("--keep-going", action="store_true", help="show a seed that fails, and run the others too")
     return parser.parse_args()
 
 
+def _workloads(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := set(names) - set(WORKLOADS):
+        raise argparse.ArgumentTypeError(f"there is no workload {' or '.join(sorted(unknown))}")
+    return names
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    return Plan(options.seconds, options.workers, options.workloads)
+
+
 def _run_many(options: argparse.Namespace) -> int:
     seeds = range(options.first, options.first + options.seeds)
     clock = SystemClock()
     begun, passed, failed = clock.monotonic(), 0, list[int]()
-    reports = run_many(seeds, options.seconds, twice=options.twice, processes=options.processes)
+    reports = run_many(seeds, _plan(options), twice=options.twice, processes=options.processes)
     with closing(reports):
         for report in reports:
             if report.violations:
                 failed.append(report.seed)
-                _show(report, options.seconds)
+                _show(report, options)
                 if not options.keep_going:
                     return 1
             else:
@@ -68,7 +82,7 @@ def _tell(line: str) -> None:
     print(line, flush=True)
 
 
-def _show(report: Report, seconds: float) -> None:
+def _show(report: Report, options: argparse.Namespace) -> None:
     counts = ", ".join(f"{count} {what}" for what, count in sorted(report.counts.items()))
     _tell(
         f"seed {report.seed}: {report.seconds:.1f} virtual seconds, {report.turns} turns, trace {report.trace_hash}"
@@ -77,7 +91,11 @@ def _show(report: Report, seconds: float) -> None:
     for violation in report.violations[:_SHOWN_VIOLATIONS]:
         _tell(f"VIOLATION: {violation}")
     if report.violations:
-        command = f"python -m {_MODULE} --seed {report.seed} --seconds {seconds:g}"
+        command = f"python -m {_MODULE} --seed {report.seed} --seconds {options.seconds:g}"
+        if options.workers:
+            command += f" --workers {options.workers}"
+        if options.workloads != WORKLOADS:
+            command += f" --workloads {','.join(options.workloads)}"
         _tell(f"{len(report.violations)} violations. To repeat: {command}")
 
 

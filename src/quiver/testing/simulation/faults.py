@@ -5,14 +5,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quiver.testing.simulation.history import History
-from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.processes import Processes
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 _LONGEST_DOWN_SECONDS = 4.0
 _LONGEST_SLOW_SECONDS = 5.0
 _LONGEST_FULL_SECONDS = 5.0
+_LONGEST_PAUSED_SECONDS = 10.0
+_FORK_SECONDS = 1.0
+"""Until a worker that was killed is back."""
 _LITTLE_BYTES = 1 << 20
 
 
@@ -36,6 +39,8 @@ class Faults:
             self._cut_connection, self._slow_disk, self._slow_network, self._kill_client, self._step_clock,
             self._fill_disk,
         ]  # fmt: skip
+        if any(node.worker_count > 1 for node in nodes):
+            kinds += [self._kill_worker, self._kill_worker, self._pause_worker]
         self._kinds = [kind for kind in kinds if self._chance.random() < 0.6]
         self._longest_pause = self._chance.choice([1.0, 4.0, 10.0])
 
@@ -55,6 +60,7 @@ class Faults:
             self._make_room(node)
             node.clock.step(0)
             node.kill_within(1 << 40)
+            node.resume_workers()
             self._start(node)
 
     def _next(self) -> None:
@@ -80,6 +86,19 @@ class Faults:
             self._history.fault("kill", node=node.name)
             node.kill()
             self._down(node)
+
+    def _kill_worker(self, node: Node) -> None:
+        if node.is_running:
+            worker = self._chance.randrange(node.worker_count)
+            self._history.fault("worker killed", lasts_seconds=_FORK_SECONDS, node=node.name, worker=worker)
+            node.kill_worker(worker)
+
+    def _pause_worker(self, node: Node) -> None:
+        if node.is_up:
+            worker = self._chance.randrange(node.worker_count)
+            seconds = self._chance.random() * _LONGEST_PAUSED_SECONDS
+            self._history.fault("worker paused", lasts_seconds=seconds, node=node.name, worker=worker)
+            node.pause_worker(worker, seconds)
 
     def _kill_within(self, node: Node) -> None:
         """Ends in the middle of a change to files; it is looked after until that has happened."""

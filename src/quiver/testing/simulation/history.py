@@ -5,11 +5,18 @@ from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from quiver.model.errors import Closed, ConnectionLost, QuiverError, RequestTimeout, ShuttingDown
+from quiver.model.errors import (
+    Closed,
+    ConnectionLost,
+    QuiverError,
+    RequestTimeout,
+    ShuttingDown,
+    WorkerUnavailable,
+)
 from quiver.testing.simulation.world import World
 
 Outcome = Literal["ok", "refused", "unknown"]
-_UNANSWERED = (ConnectionLost, RequestTimeout, ShuttingDown, Closed)
+_UNANSWERED = (ConnectionLost, RequestTimeout, ShuttingDown, Closed, WorkerUnavailable)
 _TROUBLE_SECONDS = 0.2
 """This long after a fault a connection may still break because of it."""
 
@@ -38,7 +45,7 @@ class Event:
 
 
 class History:
-    def __init__(self, world: World, faults: list[float] | None = None) -> None:
+    def __init__(self, world: World, faults: list[tuple[float, float]] | None = None) -> None:
         self.events: list[Event] = []
         self._world = world
         self._faults = [] if faults is None else faults
@@ -54,9 +61,9 @@ class History:
         """With those of all parts."""
         return sorted((*self.events, *(e for part in self._parts for e in part.events)), key=lambda e: e.began)
 
-    def fault(self, what: str, **details: Any) -> None:
+    def fault(self, what: str, *, lasts_seconds: float = 0.0, **details: Any) -> None:
         """Something broke. A refusal around this time may be that of a request that was sent twice."""
-        self._faults.append(self._world.now)
+        self._faults.append((self._world.now, self._world.now + lasts_seconds))
         self.saw(what, "world", **details)
 
     def saw(self, what: str, actor: str, **details: Any) -> Event:
@@ -101,7 +108,9 @@ class History:
 
     def _was_repeated(self, event: Event) -> bool:
         """Whether the request may have been sent again: the refusal may be that of the repeat."""
-        return any(event.began - _TROUBLE_SECONDS <= fault <= event.ended for fault in reversed(self._faults))
+        return any(
+            event.began - _TROUBLE_SECONDS <= end and begin <= event.ended for begin, end in reversed(self._faults)
+        )
 
 
 def sure_spans(events: Sequence[Event], begin: str, end: str) -> Iterator[tuple[float, float]]:

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from quiver.client._async.client import AsyncClient
 from quiver.client._async.connection.environment import AsyncEnvironment
 from quiver.client.connection.address import parse_bootstrap
-from quiver.model.errors import QuiverError
+from quiver.model.errors import NotSupported, QuiverError
 from quiver.system.randomness import SeededRandomness
-from quiver.testing.simulation.clock import SimulatedClock
 from quiver.testing.simulation.history import History
-from quiver.testing.simulation.loop import SimulatedLoop
-from quiver.testing.simulation.network import SimulatedNetwork
+from quiver.testing.simulation.system.clock import SimulatedClock
+from quiver.testing.simulation.system.loop import SimulatedLoop
+from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
 CLIENT_TIMEOUT = 10
@@ -99,6 +99,8 @@ class Processes:
             async with process.client:
                 await program(process)
             is_done = True
+        except NotSupported as error:
+            self._on_error(f"{process.name} asks for something that there is not: {error}")
         except QuiverError as error:
             self.world.note("ended", process.name, type(error).__name__)
             is_done = self.is_over

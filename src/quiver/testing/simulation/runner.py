@@ -5,27 +5,27 @@ import multiprocessing
 from collections.abc import Generator, Sequence
 from functools import partial
 
-from quiver.testing.simulation.scenario import Report, Scenario
+from quiver.testing.simulation.scenario import Plan, Report, Scenario
 
 _RUNS_PER_PROCESS = 20
 """What was killed in a run is never cleaned up, so a process does not run for ever."""
 
 
-def run(seed: int, seconds: float, twice: bool = False) -> Report:
+def run(seed: int, plan: Plan, twice: bool = False) -> Report:
     """One seed; with `twice`, two runs whose traces must be equal."""
-    report = Scenario(seed, seconds).run()
+    report = Scenario(seed, plan).run()
     if twice and not report.violations:
-        again = Scenario(seed, seconds).run()
+        again = Scenario(seed, plan).run()
         if again.trace_hash != report.trace_hash:
             report.violations.append(f"two runs differ: {report.trace_hash} and {again.trace_hash}")
     return report
 
 
 def run_many(
-    seeds: Sequence[int], seconds: float, *, twice: bool, processes: int | None
+    seeds: Sequence[int], plan: Plan, *, twice: bool, processes: int | None
 ) -> Generator[Report, None, None]:
     """The report of each seed, in the order in which they end."""
     # Not a ProcessPoolExecutor: with `max_tasks_per_child` it may end up without processes, and waits for ever. What
     # is there at the beginning, which is all modules, is set aside: a collection looks at what a run has made.
     with multiprocessing.get_context("spawn").Pool(processes, gc.freeze, maxtasksperchild=_RUNS_PER_PROCESS) as pool:
-        yield from pool.imap_unordered(partial(run, seconds=seconds, twice=twice), seeds)
+        yield from pool.imap_unordered(partial(run, plan=plan, twice=twice), seeds)

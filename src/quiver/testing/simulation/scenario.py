@@ -5,18 +5,20 @@ import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from quiver.testing.simulation.faults import Faults
 from quiver.testing.simulation.history import Event, History, Violation
-from quiver.testing.simulation.network import SimulatedNetwork
 from quiver.testing.simulation.node import Node
 from quiver.testing.simulation.processes import Processes
-from quiver.testing.simulation.workloads.choice import workloads_of
+from quiver.testing.simulation.system.network import SimulatedNetwork
+from quiver.testing.simulation.workloads.choice import WORKLOADS, workloads_of
 from quiver.testing.simulation.world import World
 
 _START_SECONDS = 60.0
 _END_SECONDS = 600.0
 _SHOWN_EVENTS = 40
+_WORKERS = [1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +31,20 @@ class Report:
     violations: list[str] = field(default_factory=list)
 
 
+class Plan(NamedTuple):
+    """What all seeds have in common."""
+
+    seconds: float
+    """Of virtual time with faults."""
+    workers: int | None = None
+    """Of each broker; without a number, the seed decides."""
+    workloads: tuple[str, ...] = WORKLOADS
+    """Each node has some of these."""
+
+
 class Scenario:
-    def __init__(self, seed: int, seconds: float) -> None:
-        self._seed, self._seconds = seed, seconds
+    def __init__(self, seed: int, plan: Plan) -> None:
+        self._seed, self._seconds = seed, plan.seconds
         self._world = World(seed)
         self._errors: list[str] = []
         self._chance: random.Random = self._world.seeded("scenario")
@@ -40,10 +53,17 @@ class Scenario:
         self._processes = Processes(self._world, self._network, self.history, self._errors.append)
         count = self._chance.choice([1, 1, 1, 2, 3])
         self._nodes = [
-            Node(self._world, self._network, f"node-{number}", self._errors.append) for number in range(count)
+            Node(
+                self._world,
+                self._network,
+                f"node-{number}",
+                self._errors.append,
+                workers=plan.workers or self._chance.choice(_WORKERS),
+            )
+            for number in range(count)
         ]
         self._faults = Faults(self._world, self._network, self.history, self._nodes, self._processes)
-        self._workloads = workloads_of(self.history, self._chance, self._nodes, self._faults)
+        self._workloads = workloads_of(self.history, self._chance, self._nodes, self._faults, plan.workloads)
 
     def run(self) -> Report:
         listener = _ErrorListener(self._errors)

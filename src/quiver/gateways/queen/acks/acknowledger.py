@@ -13,7 +13,7 @@ from quiver.gateways.queen.acks.held_acks import (
     HeldAcks,
     by_lease,
 )
-from quiver.gateways.queen.acks.rules import Plan
+from quiver.gateways.queen.acks.rules import Outcome, Plan
 from quiver.model.errors import QuiverError
 from quiver.model.settlement import NACK, SettleRequest
 from quiver.system.pace import bounded_gather
@@ -37,6 +37,18 @@ class Acknowledger:
 
         await bounded_gather(settle, by_lease(acks))
         return [results[index] for index in range(len(acks))]
+
+    async def complete(self, first: Ack, transactions: Sequence[str]) -> AckResult | None:
+        """Completes messages of one lease and partition, all like the first. None if that is not all that there is to
+        it, and nothing was done."""
+        place = self._finder.place(first)
+        if isinstance(place, str) or place.lease is None or first.mark.outcome is not Outcome.COMPLETED:
+            return None
+        last = await self._finder.find_last(place, transactions)
+        if last is None:
+            return None
+        [result] = (await self._settle(last, [first])).values()
+        return None if result.error is not None else result
 
     async def _acknowledge(self, acks: Sequence[Ack]) -> list[AckResult]:
         place = self._finder.place(acks[0])

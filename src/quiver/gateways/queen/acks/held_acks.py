@@ -99,6 +99,15 @@ class AckFinder:
                 found.append(HeldAcks(place, held, batch, offsets))
         return found
 
+    async def find_last(self, place: AckPlace, transactions: Sequence[str]) -> HeldAcks | None:
+        """The last of some messages that a lease has, as the only acknowledgement; None if it does not have all."""
+        held = await self._held(place)
+        batch = await self._batch(place, held[0]) if len(held) == 1 else None
+        last = None if batch is None else batch.last_of(transactions)
+        if batch is None or last is None or last[1] < held[0].offset:
+            return None
+        return HeldAcks(place, held[0], batch, {0: last[1]})
+
     async def _held(self, place: AckPlace) -> list[HeldKey]:
         leases = None if place.lease is None else {each[1:] for each in place.lease.places}
         if place.key is None:

@@ -38,6 +38,19 @@ class LeasedBatch:
         self.offsets.append(offset)
         self._by_transaction[transaction] = offset
 
+    def extend(self, transactions: Sequence[str], offsets: Sequence[int]) -> None:
+        self.offsets.extend(offsets)
+        self._by_transaction.update(zip(transactions, offsets, strict=True))
+
+    def last_of(self, transactions: Sequence[str]) -> tuple[str, int] | None:
+        """The one with the highest offset; None if one of them is not in it."""
+        found = list(map(self._by_transaction.get, transactions))
+        known = [offset for offset in found if offset is not None]
+        if len(known) < len(found):
+            return None
+        highest = max(known)
+        return transactions[found.index(highest)], highest
+
     def offset_of(self, transaction: str) -> int | None:
         return self._by_transaction.get(transaction)
 

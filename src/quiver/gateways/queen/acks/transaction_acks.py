@@ -114,17 +114,7 @@ class TransactionAcks:
     async def committed(self) -> None:
         """What is to be retried is given back; if that fails, its lease expires."""
         parts = [
-            SettleRequest(
-                one.place.topic.id,
-                one.held.partition,
-                one.place.group.id,
-                one.held.lease_id,
-                NACK,
-                step.runs,
-                0,
-                is_counted=False,
-                reason=step.error,
-            )
+            _given_back(one, step.runs, step.error)
             for one, planned in self.planned
             for step in planned.steps
             if step.action == NACK
@@ -132,10 +122,32 @@ class TransactionAcks:
         if parts:
             await self._broker.queues.settle(parts)
 
+    @property
+    def settled_count(self) -> int:
+        return sum(end - start for part in self.acks for start, end in part.runs)
+
+    async def give_back_rest(self) -> None:
+        """What the leases hold after the last message that was acknowledged; if that fails, they expire."""
+        parts = []
+        for one, planned in self.planned:
+            ends = [end for step in planned.steps for _, end in step.runs]
+            rest = () if planned.is_released else one.batch.since(max(ends, default=one.held.offset))
+            if rest:
+                parts.append(_given_back(one, [(rest[0], rest[0] + 1)], ""))
+        if parts:
+            await self._broker.queues.settle(parts)
+
     def release(self) -> None:
         """What was leased here for acknowledgements without a lease, and is not settled."""
         if self._received:
             self._broker.queues.give_back_later(self._received)
+
+
+def _given_back(one: HeldAcks, runs: list[tuple[int, int]], error: str) -> SettleRequest:
+    place, held = one.place, one.held
+    return SettleRequest(
+        place.topic.id, held.partition, place.group.id, held.lease_id, NACK, runs, 0, is_counted=False, reason=error
+    )
 
 
 def _final(ack: Ack) -> Ack:

@@ -56,7 +56,7 @@ class AckBatchRequest(msgspec.Struct, kw_only=True, rename="camel"):
     consumer_group: str | None = None
 
 
-class AckResponse(msgspec.Struct, kw_only=True, rename="camel"):
+class AckResponse(msgspec.Struct, rename="camel"):
     index: int
     transaction_id: str
     success: bool
@@ -84,8 +84,24 @@ class AckRoutes:
             count = len(wanted.acknowledgments)
             raise RequestTooLarge(f"{count} acknowledgments are over the limit of {PUBLISHED_AT_ONCE}; split them")
         group = group_name(wanted.consumer_group)
+        results = await self._completed(wanted.acknowledgments, group)
+        if results is not None:
+            return Response(results)
         acks = [each.ack(group) for each in wanted.acknowledgments]
         return Response(_responses(acks, await self._acknowledger.acknowledge(acks)))
+
+    async def _completed(self, acks: Sequence[Acknowledgment], group: str) -> "list[AckResponse] | None":
+        """Of a request that completes messages of one lease: the last of them does so for all."""
+        places = {(each.partition_id, each.lease_id, each.status) for each in acks}
+        if len(places) != 1 or len(acks) == 1:
+            return None
+        first = acks[0].ack(group)
+        transactions = [each.transaction_id for each in acks]
+        result = await self._acknowledger.complete(first, transactions)
+        if result is None:
+            return None
+        common = (result.error is None, result.error, result.queue, result.partition, result.is_released, False)
+        return [AckResponse(index, transaction, *common) for index, transaction in enumerate(transactions)]
 
 
 def ack_routes(acknowledger: Acknowledger) -> Routes:

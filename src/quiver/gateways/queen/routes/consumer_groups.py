@@ -12,11 +12,12 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import partition_id
 from quiver.gateways.queen.messages import shown_time
+from quiver.gateways.queen.pops.subscriptions import Subscription, Subscriptions
 from quiver.gateways.queen.queues import QueenQueues, group_name, partition_key, partition_name
 from quiver.gateways.queen.routes.operations import queen_operation, queue_of
 from quiver.gateways.queen.seek import PartitionSeek
-from quiver.gateways.queen.subscriptions import Subscription, Subscriptions
 from quiver.model.errors import GroupNotEmpty, GroupNotFound, InvalidRequest, TopicNotFound
+from quiver.model.names import is_internal
 from quiver.model.position import LATEST, Position
 from quiver.model.times import parse_time_ms
 from quiver.model.topic import Topic
@@ -213,6 +214,8 @@ def _group(request: Request) -> str:
 def _by_queue(details: "GroupDetails") -> "dict[str, list[PartitionLag]]":
     found: dict[str, list[PartitionLag]] = {}
     for part in details.partitions:
+        if is_internal(part.topic):
+            continue
         found.setdefault(part.topic, []).append(part)
     return found
 

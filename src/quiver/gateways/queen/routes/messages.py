@@ -15,7 +15,7 @@ from quiver.gateways.queen.identifiers import parse_partition_id, partition_id
 from quiver.gateways.queen.messages import own_id, payload, shown_time, trace_id, transaction_id
 from quiver.gateways.queen.options import QueueOptions, definition_of
 from quiver.gateways.queen.queues import QUEUE_MODE, QueenQueues, partition_key, partition_name
-from quiver.gateways.queen.routes.operations import queen_operation
+from quiver.gateways.queen.routes.operations import queen_operation, queue_of
 from quiver.gateways.queen.stored_messages import Window, newest_messages, search_message
 from quiver.model.dead_letter import DeadLetter, DeadLetterFilter
 from quiver.model.errors import InvalidRequest, MessageNotFound, NotSupported, QuiverError
@@ -108,6 +108,8 @@ class MessageRoutes:
 
     async def newest(self, request: Request) -> Response:
         query = request.query(MessagesQuery)
+        if "queue" in request.params:
+            query.queue = queue_of(request)
         if query.status is not None and query.status not in _STATUS.values():
             raise InvalidRequest(problem=f"status {query.status[:80]!r} is not {', '.join(sorted(_STATUS.values()))}")
         now_ms = self._broker.clock.now_ms()
@@ -272,6 +274,11 @@ def message_routes(broker: "Facade", queues: QueenQueues) -> Routes:
     return {
         "/api/v1/messages": {
             "GET": queen_operation(routes.newest, "List the newest messages", ListedMessages, query=MessagesQuery)
+        },
+        "/api/v1/status/queues/{queue}/messages": {
+            "GET": queen_operation(
+                routes.newest, "List the newest messages of a queue", ListedMessages, query=MessagesQuery
+            )
         },
         one: {
             "GET": queen_operation(routes.one, "A message, for each group", MessageDetails, errors=unknown),

@@ -12,10 +12,10 @@ from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.acks.leased_messages import LeasedMessages
-from quiver.gateways.queen.popped import Popped, PopResponse
-from quiver.gateways.queen.pops import Pops
+from quiver.gateways.queen.pops.popped import Popped, PopResponse
+from quiver.gateways.queen.pops.receiving import Pops
+from quiver.gateways.queen.pops.subscriptions import Subscription
 from quiver.gateways.queen.queues import QueenQueues, checked_queue, group_name, partition_key
-from quiver.gateways.queen.subscriptions import Subscription
 from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidRequest, QuiverError
 from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE, PAGE_BYTES
 from quiver.model.queue import ReceiveRequest
@@ -93,7 +93,7 @@ class PopRoutes:
         popped = Popped(received, group_name(query.consumer_group), is_acked=query.auto_ack)
         try:
             request.hold(popped.size_bytes)
-            messages = await popped.messages(request.response_media)
+            response = await popped.response(request.response_media)
         except (QuiverError, asyncio.CancelledError):
             self._broker.queues.give_back_later(received)
             raise
@@ -101,7 +101,7 @@ class PopRoutes:
             await self._ack(received)
         else:
             self._leased.add(popped.batches)
-        return Response(popped.response(messages))
+        return response
 
     async def _ack(self, received: "list[Received]") -> None:
         parts = [

@@ -14,7 +14,9 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import partition_id
 from quiver.gateways.queen.incoming import PushItem, for_queue
-from quiver.gateways.queen.messages import own_id
+from quiver.gateways.queen.maintenance.buffer import PushBuffer
+from quiver.gateways.queen.maintenance.modes import Modes
+from quiver.gateways.queen.messages import TRANSACTION_HEADER, own_id
 from quiver.gateways.queen.queues import QueenQueues
 from quiver.model.errors import InvalidName, InvalidRequest, QuiverError, RequestTooLarge
 from quiver.model.limits import PUBLISHED_AT_ONCE
@@ -43,7 +45,8 @@ class PushResult(msgspec.Struct, kw_only=True):
     index: int
     transaction_id: str | None
     status: Annotated[
-        Literal["queued", "duplicate", "failed"], Meta(description="Of a duplicate, the ids are those of the first.")
+        Literal["queued", "duplicate", "buffered", "failed"],
+        Meta(description="Of a duplicate, the ids are those of the first."),
     ]
     message_id: str | None = None
     partition_id: str | None = None
@@ -59,9 +62,11 @@ class _Outcome(NamedTuple):
 
 
 class PushRoute:
-    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, modes: Modes, buffer: PushBuffer) -> None:
         self._broker = broker
         self._queues = queues
+        self._modes = modes
+        self._buffer = buffer
 
     def begin(self, request: Request) -> Begun | Response | None:
         """A small request with one item needs no task: it waits for the message and for nothing else."""
@@ -71,8 +76,8 @@ class PushRoute:
         [item] = batch.items
         message = item.message(request.media)
         topic = self._queues.find(item.queue)
-        if topic is None:
-            return None  # it is created, and that takes time
+        if topic is None or not self._modes.is_known or self._buffer.is_used:
+            return None  # that takes time
         message = for_queue(message, topic, self._broker.clock.now_ms())
         begun = self._broker.begin_publish(item.queue, message)
         if isinstance(begun, QuiverError):
@@ -94,6 +99,10 @@ class PushRoute:
         for index, item in enumerate(items):
             queues.setdefault(item.queue, []).append((index, item.message(media)))
             await pace.turn()
+        if not self._modes.is_known:
+            await self._modes.look()
+        if self._buffer.is_used:
+            return await self._buffered(items, media)
         outcomes: dict[int, _Outcome] = {}
 
         async def publish(name: str) -> None:
@@ -106,6 +115,23 @@ class PushRoute:
 
         await bounded_gather(publish, queues)
         return _response(items, [outcomes[index] for index in range(len(items))])
+
+    async def _buffered(self, items: Sequence[PushItem], media: Media) -> Response:
+        messages, found = await self._buffer.add(items, [item.message(media) for item in items])
+        results = []
+        for index, (item, message, one) in enumerate(zip(items, messages, found, strict=True)):
+            transaction = (message.headers or {}).get(TRANSACTION_HEADER, b"").decode()
+            results.append(
+                PushResult(
+                    index=index,
+                    transaction_id=transaction,
+                    status="failed" if isinstance(one, QuiverError) else "buffered",
+                    trace_id=item.trace_id or None,
+                    queue_name=item.queue,
+                    error=one.message if isinstance(one, QuiverError) else UNSET,
+                )
+            )
+        return Response(results, 201)
 
 
 async def _items(request: Request, media: Media) -> list[PushItem]:
@@ -165,8 +191,7 @@ def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:
     return isinstance(outcome, QuiverError) and outcome.code == error.code
 
 
-def push_routes(broker: "Facade", queues: QueenQueues) -> Routes:
-    route = PushRoute(broker, queues)
+def push_routes(route: PushRoute) -> Routes:
     errors = (InvalidRequest, InvalidName, RequestTooLarge)
     return {
         "/api/v1/push": {

@@ -18,11 +18,14 @@ from quiver.testing.simulation.workloads.redrive import RedriveWorkload
 from quiver.testing.simulation.workloads.schedules import ScheduleWorkload
 from quiver.testing.simulation.workloads.table import TableWorkload
 
+WORKLOADS = ("log", "queue", "delays", "bank", "group", "catalogue", "redrive", "schedules", "table")
+
 
 def workloads_of(
-    history: History, chance: random.Random, nodes: Sequence[Node], faults: Faults
+    history: History, chance: random.Random, nodes: Sequence[Node], faults: Faults, names: Sequence[str]
 ) -> list[tuple[str, Workload]]:
-    """Each with the node it uses. Durability `interval` may lose the last second in a power cut."""
+    """Some of those with these names, each with the node it uses. Durability `interval` may lose the last second in
+    a power cut."""
     durability: Durability = "fsync" if faults.cuts_power else chance.choice(["fsync", "interval"])
     found: list[tuple[str, Workload]] = []
     for node in nodes:
@@ -37,5 +40,7 @@ def workloads_of(
             ScheduleWorkload(history.part(), chance, durability, node.clock),
             TableWorkload(history.part(), chance, durability),
         ]
-        found += [(node.name, kind) for kind in chance.sample(kinds, chance.choice([1, 2, 3]))]
+        chosen = [kind for name, kind in zip(WORKLOADS, kinds, strict=True) if name in names]
+        count = min(len(chosen), chance.choice([1, 2, 3]))
+        found += [(node.name, kind) for kind in chance.sample(chosen, count)]
     return found

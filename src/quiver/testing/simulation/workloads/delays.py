@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from quiver.model.errors import MessageTimeout
 from quiver.model.topic import Durability
-from quiver.testing.simulation.clock import SimulatedClock
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
+from quiver.testing.simulation.system.clock import SimulatedClock
 
 TOPIC = "later"
 _LONGEST_SECONDS = 15.0

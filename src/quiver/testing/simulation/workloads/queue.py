@@ -13,9 +13,9 @@ from quiver.model.priority import PriorityLevel
 from quiver.model.queue import Ordering
 from quiver.model.settlement import parse_receipt
 from quiver.model.topic import Durability
-from quiver.testing.simulation.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
+from quiver.testing.simulation.system.clock import EPOCH_MS, SimulatedClock
 from quiver.testing.simulation.workloads.queue_pauses import QueuePauses
 
 TOPIC = "jobs"

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Iterator
 from quiver.model.times import parse_time_ms
 from quiver.model.topic import Durability
 from quiver.protocol.schedule_messages import ScheduleInfo
-from quiver.testing.simulation.clock import SimulatedClock
 from quiver.testing.simulation.history import Event, History, Violation, sure_spans
 from quiver.testing.simulation.processes import ClientProcess, Program
+from quiver.testing.simulation.system.clock import SimulatedClock
 
 TOPIC = "ticks"
 _TIMES = ("@every 500ms", "@every 3s", "*/2 * * * * *")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from quiver.testing.simulation.world import World
 
 if TYPE_CHECKING:
-    from quiver.testing.simulation.loop import SimulatedLoop
+    from quiver.testing.simulation.system.loop import SimulatedLoop
 
 BUFFER_BYTES = 256 * 1024
 """What may be on its way, or unread, in one direction."""
@@ -45,6 +45,7 @@ class SimulatedSocket:
         self._reader: tuple[SimulatedLoop, asyncio.Handle] | None = None
         self._writer: tuple[SimulatedLoop, asyncio.Handle] | None = None
         self._reader_called = self._writer_called = False
+        self._moved: SimulatedSocket | None = None
 
     @classmethod
     def of(cls, world: World, fd: int) -> "SimulatedSocket":
@@ -125,12 +126,12 @@ class SimulatedSocket:
         if self.is_closed:
             return
         self.is_closed = True
+        self._reader = self._writer = None
         peer = self.peer
         if peer is not None and not self._is_broken:
             self._travel(peer.reset if self._received else peer._end)
         for waiting in self._backlog:
             waiting.close()
-        self._reader = self._writer = None
 
     def __enter__(self) -> "SimulatedSocket":
         return self
@@ -140,6 +141,17 @@ class SimulatedSocket:
 
     # what the network does
 
+    def move_to(self, owner: str) -> "SimulatedSocket":
+        """The same end of the connection in another process, with what was not read. This one is of no use then."""
+        moved = SimulatedSocket(self._world, owner, self._wire)
+        moved.peer, self.peer, self._moved = self.peer, None, moved
+        if moved.peer is not None:
+            moved.peer.peer = moved
+        moved._received, self._received = self._received, deque()
+        moved._unread, moved._underway, moved._arrives_at = self._unread, self._underway, self._arrives_at
+        moved._has_ended, moved._is_broken = self._has_ended, self._is_broken
+        return moved
+
     def offer(self, accepted: "SimulatedSocket") -> None:
         """A connection comes in at a listener."""
         self._backlog.append(accepted)
@@ -147,7 +159,9 @@ class SimulatedSocket:
 
     def reset(self) -> None:
         """The connection breaks: what was not read is lost, and every call fails."""
-        if not self.is_closed and not self._is_broken:
+        if self._moved is not None:
+            self._moved.reset()
+        elif not self.is_closed and not self._is_broken:
             self._is_broken = True
             self._received.clear()
             self._changed()
@@ -161,6 +175,9 @@ class SimulatedSocket:
         self._world.at(self._arrives_at, arrival, *args)
 
     def _arrive(self, data: memoryview) -> None:
+        if self._moved is not None:
+            self._moved._arrive(data)
+            return
         if self._is_broken:
             return
         if self.is_closed:
@@ -172,6 +189,9 @@ class SimulatedSocket:
         self._changed()
 
     def _end(self) -> None:
+        if self._moved is not None:
+            self._moved._end()
+            return
         self._has_ended = True
         self._changed()
 

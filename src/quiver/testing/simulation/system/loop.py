@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextvars import Context
 from typing import Any, cast
 
-from quiver.testing.simulation.sockets import SimulatedSocket
+from quiver.testing.simulation.system.sockets import SimulatedSocket
 from quiver.testing.simulation.world import World
 
 _STEP_SECONDS = 0.001
@@ -27,7 +27,7 @@ class SimulatedLoop:
 
     def __init__(self, world: World, name: str, on_error: Callable[[str], None]) -> None:
         self.name = name
-        self.is_dead = False
+        self.is_dead = self.is_paused = False
         self.as_loop = cast(asyncio.AbstractEventLoop, self)
         self._world = world
         self._chance = world.seeded(f"loop/{name}")
@@ -43,6 +43,8 @@ class SimulatedLoop:
 
     def take_turn(self) -> None:
         self._is_waiting = False
+        if self.is_paused:
+            return
         ready = self._ready
         events._set_running_loop(self.as_loop)
         hooks = sys.get_asyncgen_hooks()
@@ -65,6 +67,15 @@ class SimulatedLoop:
         self._kept += asyncio.all_tasks(self.as_loop)
         self.is_dead = True
 
+    def pause(self) -> None:
+        """Nothing runs here until `resume`; what happens meanwhile waits."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        self.is_paused = False
+        if self._ready:
+            self._wake()
+
     def discard(self) -> None:
         if not self.is_dead:
             self.kill()
@@ -79,7 +90,7 @@ class SimulatedLoop:
             events._set_running_loop(None)
 
     def _wake(self) -> None:
-        if not self._is_waiting and not self.is_dead:
+        if not self._is_waiting and not self.is_dead and not self.is_paused:
             self._is_waiting = True
             self._world.is_ready(self)
 

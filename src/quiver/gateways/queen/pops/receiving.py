@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from quiver.gateways.queen.subscriptions import Subscription, Subscriptions
-from quiver.gateways.queen.windows import WindowGate, has_window
+from quiver.gateways.queen.maintenance.modes import Modes
+from quiver.gateways.queen.pops.subscriptions import Subscription, Subscriptions
+from quiver.gateways.queen.pops.windows import WindowGate, has_window
 from quiver.model.limits import TOPICS_AT_ONCE
 from quiver.model.position import EARLIEST, Position
 from quiver.model.queue import ReceiveRequest
@@ -26,8 +27,9 @@ Find = Callable[[], Sequence[Topic]]
 
 
 class Pops:
-    def __init__(self, broker: "Facade", subscriptions: Subscriptions) -> None:
+    def __init__(self, broker: "Facade", subscriptions: Subscriptions, modes: Modes) -> None:
         self._broker = broker
+        self._modes = modes
         self._subscriptions = subscriptions
         self._windows = WindowGate(broker)
 
@@ -36,7 +38,9 @@ class Pops:
         until = self._broker.clock.monotonic() + asked.wait_ms / 1000
         while True:
             left_ms = max(0, round((until - self._broker.clock.monotonic()) * 1000))
-            topics = find()[:TOPICS_AT_ONCE]
+            if not self._modes.is_known:
+                await self._modes.look()
+            topics = [] if self._modes.is_pop_stopped else find()[:TOPICS_AT_ONCE]
             if topics:
                 received = await self._received(topics, wanted, asked, min(asked.wait_ms, left_ms, _SLICE_MS))
                 if received:

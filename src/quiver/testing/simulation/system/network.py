@@ -7,7 +7,7 @@ import random
 import socket
 from typing import cast
 
-from quiver.testing.simulation.sockets import SimulatedSocket
+from quiver.testing.simulation.system.sockets import SimulatedSocket
 from quiver.testing.simulation.world import World
 
 _SHORTEST_SECONDS = 0.0001
@@ -23,7 +23,8 @@ class SimulatedNetwork:
         """Processes that are cut off: nobody reaches them, and they reach nobody."""
         self._world = world
         self._chance: random.Random = world.seeded("network")
-        self._listeners: dict[str, SimulatedSocket] = {}
+        self._listeners: dict[str, list[SimulatedSocket]] = {}
+        """By host: the workers of a node listen on one port."""
         self._connections: list[tuple[SimulatedSocket, SimulatedSocket]] = []
 
     def of(self, process: str) -> "ProcessNetwork":
@@ -49,28 +50,43 @@ class SimulatedNetwork:
 
     def end_of(self, process: str) -> None:
         """A process is gone: its listener too, and its connections break at the other end sooner or later."""
-        self._listeners.pop(process, None)
+        for host, listeners in self._listeners.items():
+            self._listeners[host] = [listener for listener in listeners if listener.owner != process]
         for pair in self._connections:
             for end, other in (pair, pair[::-1]):
                 if end.owner == process:
                     self._world.later(self._chance.random() * _LONG_SECONDS, other.reset)
         self._connections = [pair for pair in self._connections if process not in (pair[0].owner, pair[1].owner)]
 
-    def listen(self, process: str) -> SimulatedSocket:
-        listener = self._listeners[process] = SimulatedSocket(self._world, process, self)
+    def listen(self, process: str, host: str) -> SimulatedSocket:
+        listener = SimulatedSocket(self._world, process, self)
+        self._listeners.setdefault(host, []).append(listener)
         return listener
 
     def connect(self, process: str, host: str) -> socket.socket:
         """A connection, which the other side accepts when it gets to it; ConnectionRefusedError."""
-        listener = self._listeners.get(host)
-        if listener is None or listener.is_closed:
+        listeners = [listener for listener in self._listeners.get(host, ()) if not listener.is_closed]
+        if not listeners:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
-        here = SimulatedSocket(self._world, process, self)
-        there = SimulatedSocket(self._world, host, self)
-        here.peer, there.peer = there, here
-        self._connections.append((here, there))
+        listener = listeners[0] if len(listeners) == 1 else self._chance.choice(listeners)
+        here, there = self.pair(process, listener.owner)
         self._world.later(self.delay_seconds(process, host), listener.offer, there)
         return cast(socket.socket, here)
+
+    def pair(self, process: str, other: str) -> tuple[SimulatedSocket, SimulatedSocket]:
+        """Two connected sockets."""
+        here, there = SimulatedSocket(self._world, process, self), SimulatedSocket(self._world, other, self)
+        here.peer, there.peer = there, here
+        self._connections.append((here, there))
+        return here, there
+
+    def move(self, sock: SimulatedSocket, process: str) -> SimulatedSocket:
+        """Passes one end of a connection to another process."""
+        moved = sock.move_to(process)
+        self._connections = [
+            (moved if one is sock else one, moved if other is sock else other) for one, other in self._connections
+        ]
+        return moved
 
 
 class ProcessNetwork:
@@ -81,7 +97,7 @@ class ProcessNetwork:
         self._process = process
 
     async def listen(self, host: str, port: int) -> tuple[list[socket.socket], int]:
-        return [cast(socket.socket, self._network.listen(self._process))], port
+        return [cast(socket.socket, self._network.listen(self._process, host))], port
 
     async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
         async with asyncio.timeout(timeout):

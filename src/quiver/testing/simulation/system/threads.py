@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from quiver.system.threads import OnEnd
-from quiver.testing.simulation.disk import Disk
+from quiver.testing.simulation.system.disk import Disk
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from pathlib import Path
 from quiver.system.clock import Clock
 from quiver.system.files import Buffer, Files
 from quiver.testing.files import Killed
-from quiver.testing.simulation.disk import Directory, Disk, Inode
+from quiver.testing.simulation.system.disk import Directory, Disk, Inode
 
 _FIRST_FD = 10_000
 

@@ -1,0 +1,1 @@
+"""Modes for operators: pushes are buffered, pops get nothing."""

@@ -1,0 +1,1 @@
+"""What a pop gets: from which queues, from where on, and how it is shown."""

@@ -1,0 +1,113 @@
+"""Runs of messages as JSON, all of a run at once: what a message costs by itself is a few pieces of one join."""
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from quiver.gateways.queen.messages import TRANSACTION_HEADER
+from quiver.records.arrow_arrays import to_numbers
+from quiver.records.columns import HEADERS, KEY, VALUE
+from quiver.records.read import OpenFrame
+
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_OFFSET_BITS = 48
+_PIECES = 4
+
+
+class PlainRun(NamedTuple):
+    """A run of one partition whose messages need nothing special: no traces, no names that JSON escapes."""
+
+    key: bytes
+    offsets: list[int]
+    transactions: list[bytes] | None
+    """None: their ids."""
+    values: list[bytes]
+
+    def ids(self) -> list[bytes]:
+        """The last part of each id."""
+        return [b"%012x" % (offset & (1 << _OFFSET_BITS) - 1) for offset in self.offsets]
+
+    def json(self, before: bytes, after: bytes) -> bytes:
+        """The messages, with commas in between. `before` is what an id begins with, `after` what all of them have in
+        common after their data."""
+        count, ids = len(self.offsets), self.ids()
+        named = ids if self.transactions is None else self.transactions
+        prefix = before if self.transactions is None else b""
+        head = b'{"id":"' + before
+        pieces: list[bytes] = [b""] * (_PIECES * 2 * count)
+        step = _PIECES * 2
+        pieces[0::step] = [after + b"," + head] * count
+        pieces[1::step] = ids
+        pieces[2::step] = [b'","transactionId":"' + prefix] * count
+        pieces[3::step] = named
+        pieces[4::step] = [b'","traceId":null,"data":'] * count
+        pieces[5::step] = self.values
+        pieces[0] = head
+        return b"".join(pieces) + after
+
+    def transaction_ids(self, before: bytes) -> list[str]:
+        if self.transactions is None:
+            start = before.decode()
+            return [start + id for id in b"\n".join(self.ids()).decode().split("\n")]
+        return b"\n".join(self.transactions).decode().split("\n")
+
+
+def plain_run(frame: OpenFrame) -> PlainRun | None:
+    """None for a run that has to be looked at message by message."""
+    offsets = list(frame.offsets())
+    keys, headers, values = frame.column(KEY), frame.column(HEADERS), frame.column(VALUE)
+    if keys is None or values is None or keys.null_count or values.null_count:
+        return None
+    key = keys[0].as_py()
+    if not _are_all(keys, key) or offsets[0] >> _OFFSET_BITS != offsets[-1] >> _OFFSET_BITS:
+        return None
+    transactions = None if headers is None else _transactions(headers)
+    if headers is not None and transactions is None:
+        return None
+    found = values.to_pylist()
+    return PlainRun(key, offsets, transactions, found) if _are_json(found) else None
+
+
+def _are_all(texts: pa.Array, wanted: bytes) -> bool:
+    """Whether every text of an array without nulls is this one."""
+    kind = np.int64 if texts.type in (pa.large_binary(), pa.large_string()) else np.int32
+    _, places, content = texts.buffers()
+    ends = np.frombuffer(places, kind, len(texts) + 1, texts.offset * np.dtype(kind).itemsize)
+    if not bool(np.all(np.diff(ends) == len(wanted))):
+        return False
+    return not wanted or content.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes() == wanted * len(texts)
+
+
+def _transactions(headers: pa.MapArray) -> list[bytes] | None:
+    """Of messages that have this header and no other; None if one of them has something else."""
+    ends = to_numbers(headers.offsets)
+    if headers.null_count or not bool(np.all(np.diff(ends) == 1)):
+        return None
+    first, count = int(ends[0]), len(headers)
+    names, items = headers.keys.slice(first, count), headers.items.slice(first, count)
+    if items.null_count or not _are_all(names, TRANSACTION_HEADER.encode()):
+        return None
+    found: list[bytes] = items.to_pylist()
+    try:
+        text = b"".join(found).decode()
+    except UnicodeDecodeError:
+        return None
+    return found if text.isprintable() and '"' not in text and "\\" not in text else None
+
+
+def _are_json(values: list[bytes]) -> bool:
+    """Whether each is JSON by itself: their list has them as its items, each as long as it was."""
+    joined = b"[" + b",".join(values) + b"]"
+    try:
+        if not joined.isascii():
+            joined.decode()
+        items = _raw_items(joined)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return len(items) == len(values) and all(map(_is_as_long, items, values))
+
+
+def _is_as_long(item: msgspec.Raw, value: bytes) -> bool:
+    return len(memoryview(item)) == len(value)

@@ -1,0 +1,1 @@
+"""Routes for operators: what there is, how it goes, traces and maintenance."""

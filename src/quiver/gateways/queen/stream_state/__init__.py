@@ -1,0 +1,1 @@
+"""Queries of stream processors and the state that they keep between cycles."""

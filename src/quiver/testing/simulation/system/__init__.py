@@ -1,0 +1,1 @@
+"""What the system is in the simulator: time, disk, files, threads, network."""
