@@ -66,7 +66,7 @@ from quiver.traces.store import TraceStore
 from quiver.transactions.coordinator import Coordinator
 from quiver.transactions.owners.joined_frames import JoinedFrames
 from quiver.transactions.owners.own_units import OwnUnits
-from quiver.transactions.publishing import TransactionPublishing
+from quiver.transactions.publishing import OwnLogs, TransactionPublishing
 from quiver.transactions.service import Transactions
 from quiver.transactions.state import LAST_EPOCH
 
@@ -178,9 +178,8 @@ class Broker:
 
     def _new_transactions(self, coordinator: Coordinator, frames: JoinedFrames) -> Transactions:
         units = OwnUnits(self._catalogue, self._partitions, self.delays, self.streams, self.queues)
-        publishing = TransactionPublishing(
-            coordinator, self.publishing, self._catalogue, self._partitions, clock=self.clock
-        )
+        logs = OwnLogs(self.publishing, self._partitions)
+        publishing = TransactionPublishing(coordinator, logs, self._catalogue, clock=self.clock)
         return Transactions(coordinator, publishing, units, frames)
 
     def _new_sampler(self) -> Sampler:

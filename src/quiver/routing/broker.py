@@ -37,6 +37,9 @@ from quiver.routing.search.searches import RoutedSearches
 from quiver.routing.search.tails import RoutedTails
 from quiver.routing.topics.other_owners import LinkedOwners
 from quiver.routing.topics.service import RoutedTopics
+from quiver.routing.transactions.owners import LinkedCoordinator, LinkedTransactionOwners, RoutedLogs
+from quiver.routing.transactions.passed_on import PassedOnFrames
+from quiver.routing.transactions.service import RoutedTransactions
 from quiver.topics.compaction import TopicCompaction
 from quiver.topics.details import TopicDetails
 
@@ -48,7 +51,8 @@ class RoutedBroker:
         self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
         owners, scatter = Owners(local), Scatter(peers)
         self._topics = RoutedTopics(local, owners, peers, scatter)
-        self._messages = RoutedMessages(local, owners, peers)
+        passed_on = PassedOnFrames()
+        self._messages = RoutedMessages(local, owners, peers, passed_on)
         self._fetch = RoutedFetch(local, owners, peers)
         self.groups = local.groups
         self.life = RoutedLives(local, owners, peers)
@@ -71,7 +75,7 @@ class RoutedBroker:
         is_controller = owners.placement.is_controller
         self.redrive_jobs = local.redrive_jobs if is_controller else RoutedRedriveJobs(peers)
         self.schedules = local.schedules if is_controller else RoutedSchedules(peers)
-        self.transactions: Any = NotRouted("transactions")
+        self.transactions = RoutedTransactions(local, peers, passed_on)
         self.metrics = RoutedMetrics(local, scatter, note or OwnNote())
         self.sampler = RoutedSampler(local, scatter)
         self.node = RoutedNode(local, scatter)
@@ -79,8 +83,13 @@ class RoutedBroker:
 
     def _share(self, owners: Owners, peers: Peers) -> None:
         """What the parts of the broker ask of other owners themselves."""
+        transactions = self._local.transactions
         if owners.placement.is_controller:
             self._local.topic_admin.share_with(LinkedOwners(peers))
+            transactions.owners.others = LinkedTransactionOwners(owners, peers)
+            transactions.publishing.logs = RoutedLogs(self._local, owners, peers, self._messages.produce)
+        else:
+            transactions.owner.share_with(LinkedCoordinator(peers))
         self._local.queues.share_with(LinkedQueues(owners, peers))
         self._local.move_targets.others = LinkedTargets(owners, peers)
         self._local.dead_letter_mover.topics = self._topics

@@ -11,6 +11,7 @@ from quiver.routing.queues.handlers import QueueHandlers, QueueLookHandlers
 from quiver.routing.schedules.handlers import ScheduleHandlers
 from quiver.routing.search.handlers import SearchHandlers, TailHandlers
 from quiver.routing.topics.handlers import TopicHandlers
+from quiver.routing.transactions.handlers import TransactionHandlers
 
 
 def add_handlers(handlers: Handlers, broker: Broker) -> None:
@@ -26,3 +27,4 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     DeadLetterHandlers(broker, handlers)
     DelayHandlers(broker, handlers)
     ScheduleHandlers(broker, handlers)
+    TransactionHandlers(broker, handlers)

@@ -22,8 +22,8 @@ from quiver.streams.membership import Protocol
 from quiver.streams.offsets import Offsets
 from quiver.streams.owners.own import OwnGroups, OwnPartitions, OwnQueues
 from quiver.streams.owners.owners import StreamOwners
+from quiver.streams.owners.prepared_offsets import PreparedOffsets
 from quiver.streams.positions import Positions
-from quiver.streams.prepared_offsets import PreparedOffsets
 from quiver.streams.state import StreamGroup
 from quiver.streams.stats.activity import StreamActivity
 from quiver.system.clock import Clock, SteadyClock

@@ -1,10 +1,12 @@
 """Single messages in a transaction: one frame per message, with the producer's own sequences."""
 
 import asyncio
+from typing import Protocol
 
 from quiver.messages.publish import Publish, Published, chosen_partition
 from quiver.model.errors import PartitionNotFound
 from quiver.model.message import NewMessage
+from quiver.partition.partition import Appended, Frame
 from quiver.partition.pending import check_times
 from quiver.records.build import build_frame
 from quiver.system.clock import Clock
@@ -15,21 +17,42 @@ from quiver.transactions.events import Participant
 from quiver.transactions.sent_sequences import SentSequences
 
 
+class TransactionLogs(Protocol):
+    """Where frames of transactions go, whoever owns the partition."""
+
+    def write(self, topic_id: int, partition: int, frame: Frame) -> "asyncio.Future[Appended]":
+        """Queued in the order of the calls."""
+        ...
+
+    async def next_sequence(self, topic_id: int, partition: int, producer_id: int, epoch: int) -> int:
+        """For a producer that has nothing in flight there."""
+        ...
+
+
+class OwnLogs:
+    """The partitions of this process."""
+
+    def __init__(self, publish: Publish, partitions: Partitions) -> None:
+        self._publish = publish
+        self._partitions = partitions
+
+    def write(self, topic_id: int, partition: int, frame: Frame) -> "asyncio.Future[Appended]":
+        return self._publish.frame(topic_id, partition, frame)
+
+    async def next_sequence(self, topic_id: int, partition: int, producer_id: int, epoch: int) -> int:
+        return self._partitions.get(topic_id, partition).next_sequence(producer_id, epoch)
+
+
 class TransactionPublishing:
     def __init__(
-        self,
-        coordinator: Coordinator,
-        publish: Publish,
-        catalogue: TopicCatalogue,
-        partitions: Partitions,
-        *,
-        clock: Clock,
+        self, coordinator: Coordinator, own_logs: OwnLogs, catalogue: TopicCatalogue, *, clock: Clock
     ) -> None:
         self._coordinator = coordinator
-        self._publish = publish
         self._catalogue = catalogue
-        self._partitions = partitions
         self._clock = clock
+        self.own_logs = own_logs
+        self.logs: TransactionLogs = own_logs
+        """Set while the broker is built, if other processes own partitions."""
 
     def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
         """Adds a partition before its first frame."""
@@ -53,15 +76,17 @@ class TransactionPublishing:
         is_delayed = message.deliver_at_ms is not None and message.deliver_at_ms > self._clock.now_ms()
         sequences = transaction.sent_sequences
         line = sequences.setdefault(Participant(topic.id, number, is_delayed), SentSequences(producer_id))
+        if line.next_sequence is None and not is_delayed:
+            async with line.asking:  # nothing is waited for where the partition is this process's own
+                if line.next_sequence is None:
+                    line.next_sequence = await self.logs.next_sequence(topic.id, number, producer_id, epoch)
         if (before := line.find(sequence)) is not None:
             appended = await asyncio.shield(before)
             return Published(number, appended.base_offset, duplicate=True, delayed=appended.delayed)
-        if line.next_sequence is None and not is_delayed:
-            line.next_sequence = self._partitions.get(topic.id, number).next_sequence(producer_id, epoch)
         frame = self._frame(message, is_delayed, producer_id, epoch, line.next_sequence or 0)
         if line.next_sequence is None:
             line.next_sequence = 0
-        sent = self._publish.frame(topic.id, number, frame)
+        sent = self.logs.write(topic.id, number, frame)
         line.sent(sequence, sent)
         try:
             appended = await asyncio.shield(sent)

@@ -16,6 +16,8 @@ class SentSequences(Generic[Result]):
         self._producer_id = producer_id
         self._last = -1
         self._sent: dict[int, asyncio.Future[Result]] = {}
+        self.asking = asyncio.Lock()
+        """Held by whoever asks for the next sequence."""
         self.next_sequence: int | None = None
         """The sequence of the next frame; None: the log knows it."""
 

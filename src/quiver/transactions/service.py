@@ -56,7 +56,7 @@ class Transactions:
         self, coordinator: Coordinator, publishing: TransactionPublishing, units: OwnUnits, frames: JoinedFrames
     ) -> None:
         self._coordinator = coordinator
-        self._publishing = publishing
+        self.publishing = publishing
         self._streams = units.streams
         self.owners = AskedOwners()
         """The other workers, for the one that coordinates."""
@@ -195,13 +195,13 @@ class Transactions:
 
     async def add_partition(self, producer_id: int, epoch: int, topic_name: str, partition: int) -> None:
         """Optional: the first frame in a partition does the same."""
-        self._publishing.add_partition(producer_id, epoch, topic_name, partition)
+        self.publishing.add_partition(producer_id, epoch, topic_name, partition)
 
     async def publish(
         self, producer_id: int, epoch: int, topic: str, message: NewMessage, *, sequence: int | None = None
     ) -> Published:
         """One message. A sequence that was used before in its partition makes it a duplicate."""
-        return await self._publishing.publish(producer_id, epoch, topic, message, sequence)
+        return await self.publishing.publish(producer_id, epoch, topic, message, sequence)
 
     async def add_offsets(self, producer_id: int, epoch: int, groups: Sequence[GroupOffsetCommit]) -> None:
         """The group checks the offsets now, and again when the transaction is committed."""

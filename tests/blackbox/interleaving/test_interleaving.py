@@ -2,8 +2,8 @@
 
 A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
 40 seconds; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
-QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise.
-QUIVER_INTERLEAVE_WORKERS is how many workers the broker has, of which single ones are then killed.
+QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise. With
+QUIVER_INTERLEAVE_WORKERS the broker has several workers, which are killed one by one, too.
 """
 
 import logging
@@ -130,7 +130,7 @@ def test_everything_at_once(
     again = f"{chosen} .venv/bin/pytest {FILE}"
     print(f"seed {seed}; again: {again}")
     ports = (free_port(), free_port())
-    workers = [] if WORKERS == 1 else ["--workers", str(WORKERS)]
+    workers = ["--workers", str(WORKERS)] if WORKERS > 1 else []
     broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]), *workers)
     world = plan.World(*ports, seed, Recorder())
     make_topics(broker)
@@ -152,7 +152,7 @@ def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
     start_consumers(rest, world)
     start_load(load, world)
     start_lookers(rest, world)
-    trouble.start(Trouble(world, broker, directory, WORKERS).run, name="trouble")
+    trouble.start(Trouble(world, broker, directory).run, name="trouble")
     trouble.wait(SECONDS)
     world.set(world.quiet)
     trouble.join()

@@ -24,13 +24,15 @@ from quiver.routing.messages.requests import (
 )
 from quiver.routing.messages.single_messages import SingleMessages
 from quiver.routing.owners import Owners
+from quiver.routing.transactions.passed_on import PassedOnFrames
 
 _MESSAGES_PER_TURN = 500
 
 
 class RoutedMessages:
-    def __init__(self, local: Broker, owners: Owners, peers: Peers) -> None:
+    def __init__(self, local: Broker, owners: Owners, peers: Peers, passed_on: PassedOnFrames) -> None:
         self._local, self._owners, self._peers = local, owners, peers
+        self._passed_on = passed_on
         self._single = SingleMessages(peers)
         if not owners.placement.is_controller:
             local.producer_contacts.ask = self._was_given
@@ -42,7 +44,9 @@ class RoutedMessages:
         worker = self._owners.of_partition(topic_id, partition)
         if worker == self._owners.worker:
             return self._local.produce(topic_id, partition, frame, partition_count=partition_count)
-        return value_of(self._peers.begin(worker, Produce(topic_id, partition, partition_count), (frame,)))
+        appended = value_of(self._peers.begin(worker, Produce(topic_id, partition, partition_count), (frame,)))
+        self._passed_on.note(topic_id, partition, frame, appended)
+        return appended
 
     def begin_publish(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         self._local.check_running()

@@ -23,8 +23,9 @@ class TransactionFrames:
         self._idle.set()
 
     @property
-    def is_idle(self) -> bool:
-        return not self._in_flight
+    def is_over(self) -> bool:
+        """Every frame so far is written."""
+        return not (self._in_flight or self._refused)
 
     def write(self, participant: Participant, sequence: int, append: Append) -> "asyncio.Future[Appended]":
         """Queues a frame. The transaction does not end before it is written or refused."""

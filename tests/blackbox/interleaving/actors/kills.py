@@ -1,7 +1,4 @@
-"""Trouble: the broker is killed, stopped and started again, its disk is slow for a while, consumers are killed.
-
-Of a broker with several workers, single ones are killed too.
-"""
+"""Trouble: the broker is killed, stopped and started again, its disk is slow for a while, workers are killed."""
 
 import os
 import shutil
@@ -15,36 +12,37 @@ from blackbox.interleaving.scenario import World
 from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.strace_faults import inject
 
-DECK = ["kill", "kill", "stop", "slow", "consumer", "consumer"]
-WORKERS_DECK = [*DECK, "worker", "worker", "worker"]
+DECK = ["kill", "kill", "stop", "slow", "worker", "worker"]
 """Comes in another order each time, so that every run has all of it."""
+DECK_OF_WORKERS = ["kill", "stop", "slow", "worker", "one", "one", "one", "one"]
+"""The same for a broker with several workers, of which one is killed."""
 SLOW_SECONDS = 2.0
 SLOW_MICROSECONDS = 40_000
 
 
 class Trouble:
-    def __init__(self, world: World, broker: BrokerProcess, directory: Path, workers: int) -> None:
-        self._world, self._broker, self._worker_count = world, broker, workers
+    def __init__(self, world: World, broker: BrokerProcess, directory: Path) -> None:
+        self._world, self._broker = world, broker
         self._chance = world.chance("trouble")
         self._deck: list[str] = []
-        self._consumers = {
-            kind: ConsumerProcess(world, kind, group, directory)
+        self._workers = {
+            kind: WorkerProcess(world, kind, group, directory)
             for kind, group in (("queue", "lanes"), ("stream", "readers"))
         }
 
     def run(self) -> None:
         try:
-            for consumer in self._consumers.values():
-                consumer.start()
+            for worker in self._workers.values():
+                worker.start()
             while not self._world.quiet.wait(self._chance.uniform(1, 5)):
                 self._cause()
         finally:
-            for consumer in self._consumers.values():
-                consumer.stop()
+            for worker in self._workers.values():
+                worker.stop()
 
     def _cause(self) -> None:
         if not self._deck:
-            deck = DECK if self._worker_count == 1 else WORKERS_DECK
+            deck = DECK_OF_WORKERS if self._broker.workers else DECK
             self._deck = self._chance.sample(deck, len(deck))
         choice = self._deck.pop()
         event = self._world.recorder.begin(choice, "trouble")
@@ -53,22 +51,21 @@ class Trouble:
         elif choice == "stop":
             self._broker.restart()
         elif choice == "slow" and shutil.which("strace"):
-            with inject(self._process(), f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
+            pid = self._one()["pid"] if self._broker.workers else self._broker.pid
+            with inject(pid, f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
                 self._world.quiet.wait(SLOW_SECONDS)
-        elif choice == "consumer":
-            self._chance.choice(list(self._consumers.values())).replace()
+        elif choice == "one":
+            self._broker.kill_worker(self._one()["worker"])
         elif choice == "worker":
-            self._broker.kill_worker(self._chance.randrange(self._worker_count))
+            self._chance.choice(list(self._workers.values())).replace()
         self._world.recorder.end(event)
 
-    def _process(self) -> int:
-        if self._worker_count == 1:
-            return self._broker.pid
-        return self._broker.workers[self._chance.randrange(self._worker_count)]["pid"]
+    def _one(self) -> dict[str, int]:
+        return self._chance.choice(self._broker.workers)
 
 
-class ConsumerProcess:
-    """A consumer that can be killed as a process can; the next one goes on in its place."""
+class WorkerProcess:
+    """A worker that can be killed as a process can; the next one goes on in its place."""
 
     def __init__(self, world: World, kind: str, group: str, directory: Path) -> None:
         self._world, self._kind, self._group, self._directory = world, kind, group, directory
