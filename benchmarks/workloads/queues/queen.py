@@ -96,7 +96,7 @@ def _measure_drain(run: Run, broker: Broker, queue: str) -> None:
         metrics["rate"] = count / span(outcomes)
         metrics["broker_us_per_message"] = (cpu_seconds([broker.pid]) - before) / count * 1e6
     received = sum(outcome.result for outcome in outcomes.values())
-    if received != count or caller.call("GET", f"/pop/queue/{queue}"):
+    if received != count or Caller(broker.http_port).call("GET", f"/pop/queue/{queue}"):
         raise RuntimeError(f"{received} of {count} messages were popped")
 
 

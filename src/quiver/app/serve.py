@@ -176,6 +176,8 @@ class Server:
         self._stopped = True
         total = self._config.shutdown_timeout_ms / 1000
         clean = True
+        if self._peers is not None:
+            self._peers.end()
         if self._running is not None:
             clean &= await _within(total * 0.7, "finishing accepted work", self._running.broker.stop())
         clean &= await self._stop_gateways(total)

@@ -76,6 +76,8 @@ class OutgoingLink:
         self._call_bytes = 0
         self._awaiting_room: deque[asyncio.Future[None]] = deque()
         self._is_closed = False
+        self._is_ending = False
+        """The whole broker stops: whoever is gone is not followed by another."""
         self._pinging: asyncio.TimerHandle | None = None
         self._silent_pings = 0
         """Since something was heard of the other worker."""
@@ -99,6 +101,8 @@ class OutgoingLink:
             raise ShuttingDown()
         if self._call_bytes >= REQUEST_BYTES:
             raise Overloaded(problem=f"{self._call_bytes} bytes wait for worker {self.target}")
+        if self._is_ending and self._stream is None:
+            raise WorkerUnavailable(worker=self.target, problem="has stopped")
         correlation = self._next_correlation()
         size = self._send(correlation, request, payload)
         future: asyncio.Future[Reply[R]] = asyncio.get_running_loop().create_future()
@@ -113,10 +117,18 @@ class OutgoingLink:
     def tell(self, request: PeerRequest[Any], payload: Sequence[Buffer] = ()) -> None:
         """A call that nobody waits for; it is lost if the connection breaks before it has arrived."""
         queued = self._unsent_bytes if self._stream is None else self._stream.queued_bytes
-        if not self._is_closed and queued < REQUEST_BYTES:
+        is_gone = self._is_closed or (self._is_ending and self._stream is None)
+        if not is_gone and queued < REQUEST_BYTES:
             self._send(NO_CORRELATION, request, payload)
         else:
             logger.warning("%s.%s for worker %d was dropped", request.capability, request.method, self.target)
+
+    def end(self) -> None:
+        """All workers are being stopped: calls go on, but to nobody who has stopped already."""
+        self._is_ending = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            self._fail_all("has stopped")
 
     def close(self) -> None:
         """Calls without a response fail."""
@@ -194,9 +206,9 @@ class OutgoingLink:
         self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
         if self._stream is None:
             return
-        if self._silent_pings >= SILENT_PINGS:
+        if self._silent_pings >= (1 if self._is_ending else SILENT_PINGS):
             self._stream.close()
-            self._on_broken(f"has not responded for {SILENT_PINGS * PING_SECONDS:g} s")
+            self._on_broken(f"has not responded for {self._silent_pings * PING_SECONDS:g} s")
         else:
             self._silent_pings += 1
             self._stream.send(_PING)

@@ -98,7 +98,7 @@ class PacketStream:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
-            self._break(error.strerror or str(error))
+            self._break(f"cannot be reached ({error.strerror or error})")
             return False
         if count == 0:
             self._break("is gone")
@@ -119,7 +119,7 @@ class PacketStream:
         except (BlockingIOError, InterruptedError):
             self._await_room(True)
         except OSError as error:
-            self._break(error.strerror or str(error))
+            self._break(f"cannot be reached ({error.strerror or error})")
             return
         else:
             self._await_room(False)

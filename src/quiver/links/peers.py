@@ -64,6 +64,11 @@ class Peers:
         link = IncomingLink(sock, self._handlers, self.view, on_closed=self._forget)
         self._incoming[link] = None
 
+    def end(self) -> None:
+        """All workers are being stopped: calls to those that have stopped fail at once, and wait for no successor."""
+        for link in self._outgoing.values():
+            link.end()
+
     async def close(self, grace_seconds: float = 1.0) -> None:
         """Own calls without a response fail; those of others that were begun get their responses."""
         self._is_closed = True

@@ -90,6 +90,9 @@ class ReceiveRequest(msgspec.Struct, frozen=True):
     """Only messages with this key; for groups that are ordered by key."""
     max_keys: int | None = None
     """Messages of at most this many keys; for groups that are ordered by key."""
+    own_first: bool = False
+    """What the worker that is asked has itself comes first, and others are asked only if that is nothing: for callers
+    that go to the workers in turn."""
 
     def check(self) -> None:
         if not 1 <= len(self.topic_ids) <= TOPICS_AT_ONCE:

@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from quiver.links.peers import Peers
 from quiver.links.request import PeerRequest, R
-from quiver.model.errors import QuiverError, WorkerUnavailable
+from quiver.model.errors import QuiverError, ShuttingDown, WorkerUnavailable
 
 LOOK_SECONDS = 1.0
 """How long a look waits for other workers."""
@@ -81,16 +81,18 @@ class Scatter:
         local: Callable[[], Awaitable[R]],
         seconds: float,
     ) -> None:
+        if worker == self._peers.worker:
+            look.answers[worker] = await local()
+            return
         try:
-            if worker == self._peers.worker:
-                look.answers[worker] = await local()
-            else:
-                look.answers[worker] = (await asyncio.wait_for(self._peers.call(worker, request), seconds)).value
+            look.answers[worker] = (await asyncio.wait_for(self._peers.call(worker, request), seconds)).value
         except TimeoutError:
             problem = f"has not responded within {seconds:g} s"
             look.missing[worker] = WorkerUnavailable(worker=worker, problem=problem)
         except WorkerUnavailable as error:
             look.missing[worker] = error
+        except ShuttingDown:
+            look.missing[worker] = WorkerUnavailable(worker=worker, problem="is stopping")
 
 
 def _values(outcomes: Sequence[T | BaseException]) -> list[T]:

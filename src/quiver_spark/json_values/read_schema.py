@@ -1,17 +1,18 @@
-"""The columns of a read whose user names none, with a schema of the values that is given, stored or inferred."""
+"""The columns of a read whose user names none, with a schema of the values that is given, stored or inferred.
+
+Spark starts a process for each read that asks for them. What only some reads need is imported there.
+"""
 
 from collections.abc import Iterator, Mapping
 
 from quiver.model.errors import InvalidRequest
 from quiver.system.clock import SystemClock
-from quiver_spark.json_values.inference import infer_fields
-from quiver_spark.json_values.stored_schemas import stored_schema
-from quiver_spark.json_values.typed_values import BYTES, INFER, STORED, ddl, value_columns
-from quiver_spark.source.catalogue import plan
-from quiver_spark.source.columns import spark_schema
-from quiver_spark.source.frames import read_slice
+from quiver_spark.column_types import spark_schema
 from quiver_spark.source.options import ReadOptions, column_options, read_options
 
+INFER = "infer"
+STORED = "stored"
+BYTES = "bytes"
 SAMPLE = 10_000
 """How many messages of each partition a schema is inferred from."""
 
@@ -24,6 +25,9 @@ def schema_of_read(options: Mapping[str, str]) -> str:
     kind = None if schema is None else schema.strip().lower()
     if schema is None or kind == BYTES:
         return spark_schema(headers=columns.headers)
+    from quiver_spark.json_values.stored_schemas import stored_schema
+    from quiver_spark.json_values.typed_values import value_columns
+
     if kind in (INFER, STORED):
         read = read_options(options, now_ms=SystemClock().now_ms(), streaming=None)
         schema = inferred_schema(read) if kind == INFER else stored_schema(read)
@@ -32,6 +36,9 @@ def schema_of_read(options: Mapping[str, str]) -> str:
 
 def inferred_schema(options: ReadOptions) -> str:
     """DDL for the values of a read. Raises InvalidRequest if none of them is a JSON object."""
+    from quiver_spark.json_values.inference import infer_fields
+    from quiver_spark.json_values.typed_values import ddl
+
     fields = infer_fields(_values(options))
     if not len(fields):
         raise InvalidRequest(
@@ -45,6 +52,9 @@ def inferred_schema(options: ReadOptions) -> str:
 
 def _values(options: ReadOptions) -> Iterator[bytes | None]:
     """Values from the beginning of each partition."""
+    from quiver_spark.source.catalogue import plan
+    from quiver_spark.source.frames import read_slice
+
     seen = set()
     for slice_ in plan(options, cores=1):
         if (slice_.topic, slice_.partition) in seen:

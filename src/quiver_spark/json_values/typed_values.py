@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 
 VALUE = "value"
 CORRUPT = "_corrupt"
-INFER = "infer"
-STORED = "stored"
-BYTES = "bytes"
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from quiver.client.connection.address import parse_bootstrap
 from quiver.model.errors import InvalidRequest
 from quiver.model.times import parse_duration_ms
 from quiver_spark.options.kafka_names import KafkaName
@@ -77,6 +76,8 @@ class OptionMap:
         return text
 
     def address(self, name: str = "bootstrap") -> str:
+        from quiver.client.connection.address import parse_bootstrap  # it takes a third of a second
+
         return str(parse_bootstrap(self.text(name) or DEFAULT_BOOTSTRAP))
 
     def milliseconds(self, name: str, default: str) -> int:

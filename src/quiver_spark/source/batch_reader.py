@@ -22,8 +22,9 @@ class BatchReader(DataSourceReader):
         self._slices = SliceReader(read_options(options, now_ms=SystemClock().now_ms()), schema)
 
     def partitions(self) -> list[InputPartition]:
-        options = self._slices.options
-        return tasks(plan(options, cores=cores(options), hints=self._slices.hints), options)
+        options, narrow = self._slices.options, self._slices.is_narrow
+        slices = plan(options, cores=cores(options), hints=self._slices.hints, narrow=narrow)
+        return tasks(slices, options, narrow=narrow)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return self._slices.read(partition)

@@ -88,8 +88,11 @@ def chosen_extents(catalogue: Catalogue, options: ReadOptions) -> list[TopicExte
     return topics
 
 
-def plan(options: ReadOptions, *, cores: int, hints: ReadHints = NO_HINTS) -> list[Slice]:
-    """The slices of a batch read: the topics as they are now, without what hints leave out, cut for the cores."""
+def plan(options: ReadOptions, *, cores: int, hints: ReadHints = NO_HINTS, narrow: bool = False) -> list[Slice]:
+    """The slices of a batch read: the topics as they are now, without what hints leave out, cut for the cores.
+
+    `narrow`: headers or keys are all that is read of most messages.
+    """
     catalogue = open_catalogue(options)
     try:
         topics = chosen_extents(catalogue, options)
@@ -98,7 +101,8 @@ def plan(options: ReadOptions, *, cores: int, hints: ReadHints = NO_HINTS) -> li
             for topic in topics
             for slice_ in _hinted(catalogue, topic, _ranges(catalogue, topic, options), hints)
         ]
-        slices = cut(ranges, cores=cores, min_slices=options.min_partitions, max_rows=options.max_rows_per_partition)
+        least, most = options.min_partitions, options.max_rows_per_partition
+        slices = cut(ranges, cores=cores, min_slices=least, max_rows=most, narrow=narrow)
         return [catalogue.completed(slice_) for slice_ in slices]
     finally:
         catalogue.close()

@@ -1,6 +1,6 @@
 """The columns of a message in Spark, and how stored frames become Arrow batches with them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, HEADERS_TYPE, KEY, OFFSET_DELTA, TIMESTAMP, VALUE, Column
 from quiver.records.header import FrameHeader
 from quiver.records.read import OpenFrame
+from quiver_spark.column_types import SPARK_SCHEMA, SPARK_TYPES
 from quiver_spark.source.slices import Slice
 
 TIME = pa.timestamp("us", "UTC")
@@ -31,26 +32,6 @@ MESSAGE_SCHEMA = pa.schema(
     ]
 )
 COLUMNS: tuple[str, ...] = tuple(MESSAGE_SCHEMA.names)
-SPARK_TYPES = {
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "append_time": "timestamp",
-    "key": "binary",
-    "value": "binary",
-    "headers": "map<string,binary>",
-    "priority": "string",
-}
-SPARK_SCHEMA = ", ".join(f"{name} {kind}" for name, kind in SPARK_TYPES.items())
-
-
-def spark_schema(*, headers: bool = True, typed: Mapping[str, str] | None = None) -> str:
-    """The columns of a read that names none; `typed` has columns in the place of others, and more."""
-    kinds = SPARK_TYPES | dict(typed or {})
-    return ", ".join(f"{name} {kind}" for name, kind in kinds.items() if headers or name != "headers")
-
-
 _Integers = npt.NDArray[np.int64]
 _BODY_COLUMNS = frozenset(("key", "value", "headers"))
 _STORED: dict[str, Column] = {"key": KEY, "value": VALUE, "headers": HEADERS}

@@ -12,6 +12,10 @@ SLICE_BYTES = 128 * MIB
 WORTHWHILE_BYTES = 8 * MIB
 """Slices below this are not cut to keep cores busy: starting a task would cost more than it saves."""
 TASKS_PER_CORE = 2
+_NARROW_FACTOR = 8
+"""How many bytes a narrow read, of headers or keys alone, passes in the time that another one needs for one."""
+_TOLERANCE = 1.1
+"""How much larger than its share a task may be, so that partitions of about the same size do not make one more."""
 
 
 class BrokerFiles(NamedTuple):
@@ -58,7 +62,12 @@ class Slice(NamedTuple):
 
 
 def cut(
-    slices: Iterable[Slice], *, cores: int, min_slices: int | None = None, max_rows: int | None = None
+    slices: Iterable[Slice],
+    *,
+    cores: int,
+    min_slices: int | None = None,
+    max_rows: int | None = None,
+    narrow: bool = False,
 ) -> list[Slice]:
     """The same offsets in slices that keep `cores` busy, or in at least `min_slices` if there are so many offsets.
 
@@ -67,7 +76,7 @@ def cut(
     whole = [each for each in slices if each.offsets]
     share: float = math.inf
     if min_slices is None:
-        most = _most_bytes(sum(_weight(each) for each in whole), cores)
+        most = _most_bytes(sum(_weight(each) for each in whole), cores, narrow=narrow)
     else:
         share, most = sum(each.offsets for each in whole) / min_slices, SLICE_BYTES
     share = min(share, max_rows or math.inf)
@@ -76,10 +85,11 @@ def cut(
     ]
 
 
-def pack(slices: Iterable[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
+def pack(slices: Iterable[Slice], *, cores: int, narrow: bool = False) -> list[tuple[Slice, ...]]:
     """Slices in groups of which each is worth a task; their order is kept."""
     listed = list(slices)
-    most = _most_bytes(sum(_weight(each) for each in listed), cores)
+    share = _most_bytes(sum(_weight(each) for each in listed), cores, narrow=narrow)
+    most = min(_TOLERANCE * share, SLICE_BYTES * (_NARROW_FACTOR if narrow else 1))
     groups: list[tuple[Slice, ...]] = []
     size = math.inf
     for each in listed:
@@ -91,9 +101,13 @@ def pack(slices: Iterable[Slice], *, cores: int) -> list[tuple[Slice, ...]]:
     return groups
 
 
-def _most_bytes(total: int, cores: int) -> float:
-    """The largest share of one task. Several tasks per core even out uneven ones, unless they get too small."""
-    return min(max(total / (max(1, cores) * TASKS_PER_CORE), WORTHWHILE_BYTES), SLICE_BYTES)
+def _most_bytes(total: int, cores: int, *, narrow: bool) -> float:
+    """The largest share of one task. Several tasks per core even out uneven ones, unless they get too small: those of
+    a narrow read take little longer than a task takes to start."""
+    share = total / max(1, cores)
+    if narrow:
+        return _NARROW_FACTOR * min(max(share / _NARROW_FACTOR, WORTHWHILE_BYTES), SLICE_BYTES)
+    return min(max(share / TASKS_PER_CORE, WORTHWHILE_BYTES), SLICE_BYTES)
 
 
 def _weight(each: Slice) -> int:

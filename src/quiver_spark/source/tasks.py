@@ -27,11 +27,11 @@ class SlicePartition(InputPartition):
         self.slices = slices
 
 
-def tasks(slices: Sequence[Slice], options: ReadOptions) -> list[InputPartition]:
+def tasks(slices: Sequence[Slice], options: ReadOptions, *, narrow: bool = False) -> list[InputPartition]:
     """One task per group of slices; one per slice if the options say how many tasks there are, or how large."""
     if options.min_partitions is not None or options.max_rows_per_partition is not None:
         return [SlicePartition((slice_,)) for slice_ in slices]
-    return [SlicePartition(group) for group in pack(slices, cores=cores(options))]
+    return [SlicePartition(group) for group in pack(slices, cores=cores(options), narrow=narrow)]
 
 
 def cores(options: ReadOptions) -> int:
@@ -52,6 +52,11 @@ class SliceReader:
         self._is_summary = SUMMARY_COLUMN in names
         self._columns = tuple(name for name, kind in names if (name, kind) != SUMMARY_COLUMN)
         self._schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether headers or keys are all that is read of most messages."""
+        return self._is_summary or self.hints.keys is not None
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, SlicePartition):  # Spark's way to say that there is nothing to read

@@ -42,8 +42,8 @@ class TopicTables:
             return f"\t{error.message}"
 
     def _lines(self) -> str:
+        from quiver_spark.column_types import spark_schema
         from quiver_spark.json_values.stored_schemas import stored_columns
-        from quiver_spark.source.columns import spark_schema
 
         names = broker_client(self._bootstrap, self._timeout_seconds).topics.list()
         typed = stored_columns(self._bootstrap, self._timeout_seconds)
@@ -90,9 +90,9 @@ def _configured(spark: "SparkSession", catalog: str) -> dict[str, str]:
 def _install(spark: "SparkSession", catalog: str, options: dict[str, str]) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
+    from quiver_spark.column_types import spark_schema
     from quiver_spark.options.kafka_names import READ_NAMES
     from quiver_spark.options.option_map import OptionMap
-    from quiver_spark.source.columns import spark_schema
     from quiver_spark.source.options import READ_OPTIONS
 
     jvm: Any = spark._jvm

@@ -2,7 +2,8 @@
 
 A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
 40 seconds; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
-QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise.
+QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise. With
+QUIVER_INTERLEAVE_WORKERS the broker has several workers, which are killed one by one, too.
 """
 
 import logging
@@ -41,6 +42,7 @@ ROUNDS = int(os.environ.get("QUIVER_INTERLEAVE_ROUNDS", "11" if LONG else "1"))
 SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
     random.SystemRandom().randrange(1, 2**31) if LONG else 1
 )
+WORKERS = int(os.environ.get("QUIVER_INTERLEAVE_WORKERS", "1"))
 STANDSTILL_SECONDS = 60.0
 """Without any progress for this long, what is left is stuck."""
 FILE = Path(__file__).relative_to(Path(__file__).parents[3])
@@ -122,10 +124,14 @@ def test_everything_at_once(
 ) -> None:
     caplog.set_level(logging.ERROR, "quiver.client")
     seed = SEED + number
-    again = f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} .venv/bin/pytest {FILE}"
+    chosen = (
+        f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} QUIVER_INTERLEAVE_WORKERS={WORKERS}"
+    )
+    again = f"{chosen} .venv/bin/pytest {FILE}"
     print(f"seed {seed}; again: {again}")
     ports = (free_port(), free_port())
-    broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]))
+    workers = ["--workers", str(WORKERS)] if WORKERS > 1 else []
+    broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]), *workers)
     world = plan.World(*ports, seed, Recorder())
     make_topics(broker)
     problems = run(world, broker, tmp_path)

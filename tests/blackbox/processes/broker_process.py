@@ -146,8 +146,8 @@ class BrokerProcess:
 
     @property
     def workers(self) -> list[dict[str, int]]:
-        """Worker, pid and restarts of each, as they were when all were ready last; of a broker that has several."""
-        found: list[dict[str, int]] = json.loads((self.data_dir / "broker.json").read_bytes())["workers"]
+        """Worker, pid and restarts of each, as they were when all were ready last; nothing if there is one."""
+        found: list[dict[str, int]] = json.loads((self.data_dir / "broker.json").read_bytes()).get("workers", [])
         return found
 
     def kill_worker(self, worker: int) -> None:

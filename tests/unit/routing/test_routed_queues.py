@@ -105,6 +105,20 @@ async def test_owners_are_asked_in_turn(workers: WorkerSet, topic: Topic) -> Non
     assert sorted(owners) == [0, 0, 0, 1, 1, 1, 2, 2, 2]
 
 
+async def test_a_caller_that_goes_to_the_workers_in_turn_gets_their_own_messages_first(
+    workers: WorkerSet, topic: Topic
+) -> None:
+    for number in range(6):
+        await publish(workers, topic, number, b"x", b"y")
+    for asked in range(COUNT):
+        received = await workers[asked].broker.queues.receive(wanted(topic, own_first=True))
+        assert {owner(workers, topic, one.run.partition) for one in received} == {asked}
+        assert len(values(received)) == 4
+    await publish(workers, topic, 0, b"z")
+    elsewhere = (owner(workers, topic, 0) + 1) % COUNT
+    assert values(await workers[elsewhere].broker.queues.receive(wanted(topic, own_first=True))) == [b"z"]
+
+
 async def test_a_receive_waits_at_all_owners(workers: WorkerSet, topic: Topic) -> None:
     for number in range(6):
         waiting = asyncio.ensure_future(workers[0].broker.queues.receive(wanted(topic, wait_ms=60_000)))

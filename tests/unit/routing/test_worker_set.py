@@ -126,6 +126,19 @@ async def test_a_worker_that_hangs_is_given_up(workers: WorkerSet, monkeypatch: 
     assert await workers[0].broker.find_offset(topic.id, number, EARLIEST) == 0
 
 
+async def test_a_worker_that_stops_with_the_others_waits_for_nobody(workers: WorkerSet) -> None:
+    topic = await workers[0].broker.create_topic("t", {"partitions": 3})
+    [number] = [n for n in range(3) if workers[0].local.settings.placement.partition_worker("t", n) == 2]
+    assert await workers[0].broker.find_offset(topic.id, number, EARLIEST) == 0
+    workers[0].peers.end()
+    assert await workers[0].broker.find_offset(topic.id, number, EARLIEST) == 0
+    workers.kill(2)
+    with pytest.raises(WorkerUnavailable, match=r"is gone|cannot be reached"):
+        await workers[0].broker.find_offset(topic.id, number, EARLIEST)
+    with pytest.raises(WorkerUnavailable, match="has stopped"):
+        await workers[0].broker.find_offset(topic.id, number, EARLIEST)
+
+
 async def test_what_is_not_routed_is_refused(workers: WorkerSet) -> None:
     with pytest.raises(NotSupported, match=r"nothing\.of of a broker with several workers is not available"):
         await NotRouted("nothing").of("t")

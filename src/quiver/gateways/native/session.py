@@ -63,6 +63,8 @@ class Session:
         self._members: set[tuple[str, str]] = set()
         """Members of stream groups, by group and id, that sent something here."""
         self.greeted = False
+        self._names_worker = False
+        """The client goes to the workers of its choice."""
         self.in_flight = 0
         self.in_flight_bytes = 0
 
@@ -135,7 +137,7 @@ class Session:
         check_worker(request, self._place)
         broker = self._broker
         self._response(correlation, welcome(request, broker.node_id, broker.limits, self._ports.http, self._place))
-        self.greeted = True
+        self.greeted, self._names_worker = True, request.worker >= 0
 
     def _produce(self, correlation: int, request: Produce, frame: memoryview) -> None:
         wanted, began = correlation if request.acks != messages.ACKS_NONE else None, self._now()
@@ -207,6 +209,9 @@ class Session:
         self.in_flight_bytes -= size
         self._on_done()
 
+    async def _receive(self, request: Receive) -> list[Lease]:
+        return await receive(self._broker, request, self._consumer, own_first=self._names_worker)
+
     async def _carry_out(self, correlation: int, request: Request) -> str:
         """Returns the code of the error, or nothing if all went well."""
         slices: tuple[FrameSlice, ...] = ()
@@ -214,7 +219,7 @@ class Session:
         try:
             if isinstance(request, Receive):
                 self._holding.check()
-                self._hand_over(correlation, await receive(self._broker, request, self._consumer))
+                self._hand_over(correlation, await self._receive(request))
                 return ""
             if isinstance(request, Fetch):
                 response, slices = await fetch_slices(self._broker, request, self._settings)

@@ -10,6 +10,7 @@ from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.links.peers import Peers
 from quiver.model.dead_letter import DeadLetter, DeadLetterCursor, DeadLetterFilter
 from quiver.routing.dead_letters.requests import FindDeadLetters, PageOfDeadLetters, TakeDeadLetters
+from quiver.routing.repeated import call_again
 
 _AT_ONCE = 1000
 
@@ -50,16 +51,17 @@ class OwnedDeadLetters:
             search = search._replace(after=found[-1])
 
     async def take(self, request: TakeDeadLetters) -> DeadLettersTaken:
+        """A repeat takes nothing twice; it only does not count what the first call took before its worker died."""
         if self._is_here:
             return await take_owned(self._local, request)
-        return (await self._peers.call(self.worker, request)).value
+        return await call_again(self._peers, self.worker, request)
 
     async def _page(self, topic: str, search: Search, limit: int) -> DeadLetterPage:
         if self._is_here:
             return await self._local.page(topic, search, limit=limit)
-        return (await self._peers.call(self.worker, PageOfDeadLetters(topic, search, limit))).value
+        return await call_again(self._peers, self.worker, PageOfDeadLetters(topic, search, limit))
 
     async def _find(self, topic: str, search: Search, limit: int) -> list[DeadLetterCursor]:
         if self._is_here:
             return await self._local.find(topic, search, limit=limit)
-        return (await self._peers.call(self.worker, FindDeadLetters(topic, search, limit))).value
+        return await call_again(self._peers, self.worker, FindDeadLetters(topic, search, limit))

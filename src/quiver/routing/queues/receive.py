@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import ceil
 
 import msgspec
 
@@ -29,7 +30,7 @@ class OwnedReceive:
     """Receives at one owner. What it leases for a caller who no longer waits is given back, uncounted."""
 
     def __init__(self, local: Broker, peers: Peers) -> None:
-        self._local, self._peers = local, peers
+        self._local, self._peers, self.worker = local, peers, peers.worker
         self._catalogue = local.metadata.catalogue
 
     async def receive(self, worker: int, request: ReceiveRequest) -> list[Received]:
@@ -77,15 +78,16 @@ class _Round:
 
     @property
     def is_open(self) -> bool:
-        """Whether more may be asked for. How many keys it has got is not known, so one owner has to do for those."""
-        is_limited = bool(self.found) and self._request.max_keys is not None
-        return self._messages > 0 and self._bytes > 0 and not is_limited
+        """Whether more may be asked for. How many keys it has got is not known, so one owner is enough for those."""
+        is_enough = self.found and (self._request.own_first or self._request.max_keys is not None)
+        return self._messages > 0 and self._bytes > 0 and not is_enough
 
     def add(self, received: Sequence[Received]) -> list[Received]:
-        """Returns what is too much."""
+        """Takes what one owner has leased; returns what is too much. The first fits, as it was asked for."""
+        is_first = not self.found
         for place, one in enumerate(received):
             count = one.run.end - one.run.start
-            if self.found and (count > self._messages or not self.is_open):
+            if not is_first and (not self.is_open or count > self._messages):
                 return list(received[place:])
             self.found.append(one)
             self._messages -= count
@@ -114,9 +116,10 @@ class RoutedReceive:
 
     async def receive(self, request: ReceiveRequest, topics: OwnedTopics) -> list[Received]:
         round_ = _Round(request, topics, self._clock.monotonic() + request.wait_ms / 1000)
-        order = self._order(request.group, sorted(topics))
+        order = self._order(request, sorted(topics))
         try:
-            await self._ask(round_, order)
+            if len(order) > 1 or not request.wait_ms:
+                await self._ask(round_, order)
             if not round_.found and self._left_ms(round_) > 0:
                 await self._wait(round_, order)
         except BaseException:
@@ -124,9 +127,9 @@ class RoutedReceive:
             raise
         return round_.found
 
-    def _order(self, group: str, workers: list[int]) -> list[int]:
-        """From the worker after the last one that was asked."""
-        first = self._next.get(group, 0)
+    def _order(self, request: ReceiveRequest, workers: list[int]) -> list[int]:
+        """From the worker after the last one that was asked, or from this one."""
+        first = self._owned.worker if request.own_first else self._next.get(request.group, 0)
         return [worker for worker in workers if worker >= first] + [worker for worker in workers if worker < first]
 
     def _asked(self, group: str, worker: int) -> None:
@@ -183,4 +186,4 @@ class RoutedReceive:
         return []
 
     def _left_ms(self, round_: _Round) -> int:
-        return max(0, int((round_.deadline - self._clock.monotonic()) * 1000))
+        return max(0, ceil((round_.deadline - self._clock.monotonic()) * 1000))

@@ -26,8 +26,7 @@ class RoutedQueues:
     def __init__(self, local: Broker, owners: Owners, peers: Peers) -> None:
         self._local, self._owners, self._peers = local, owners, peers
         self._catalogue = local.metadata.catalogue
-        self._owned = OwnedReceive(local, peers)
-        self._receive = RoutedReceive(self._owned, self.give_back_later, local.clock)
+        self._receive = RoutedReceive(OwnedReceive(local, peers), self.give_back_later, local.clock)
 
     def settings_of(self, topic_id: int, group: str) -> QueueSettings:
         return self._local.queues.settings_of(topic_id, group)
@@ -38,9 +37,8 @@ class RoutedQueues:
         request.check()
         topics = self._owned_topics(request)
         await self._local.groups.queue_group(request.group, request.ordering)  # once, not by each owner
-        if len(topics) == 1:
-            [worker] = topics
-            return await self._owned.receive(worker, request)
+        if list(topics) == [self._owners.worker]:
+            return await self._local.queues.receive(request)
         return await self._receive.receive(request, topics)
 
     def _owned_topics(self, request: ReceiveRequest) -> dict[int, list[int]]:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from quiver.model.errors import InvalidRequest, TopicNotFound
+from quiver_spark.column_types import SPARK_TYPES
 from quiver_spark.jobs.ranges import Range, Times
 from quiver_spark.jobs.replay.plan import chosen_files, lake_ranges, row_condition, times_of
 from quiver_spark.lake.reading import lake_frame
 from quiver_spark.lake.table import Lake
 from quiver_spark.runtime.cluster import cores
 from quiver_spark.source.catalogue import open_catalogue, plan
-from quiver_spark.source.columns import COLUMNS, SPARK_TYPES
+from quiver_spark.source.columns import COLUMNS
 from quiver_spark.source.options import ReadOptions
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quiver.model.names import check_name
+from quiver_spark.column_types import SPARK_SCHEMA
 from quiver_spark.jobs.arguments import SessionOrFactory, batch_read_options, commit_options, started
 from quiver_spark.jobs.progress import Summary, progress_bar
 from quiver_spark.jobs.ranges import Range, Times
@@ -22,7 +23,6 @@ from quiver_spark.jobs.target_topic import make_topic
 from quiver_spark.jobs.terminal import table_lines
 from quiver_spark.runtime.failures import spark_failures
 from quiver_spark.runtime.stopwatch import Stopwatch
-from quiver_spark.source.columns import SPARK_SCHEMA
 from quiver_spark.source.options import ReadOptions
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from blackbox.processes.strace_faults import inject
 
 DECK = ["kill", "kill", "stop", "slow", "worker", "worker"]
 """Comes in another order each time, so that every run has all of it."""
+DECK_OF_WORKERS = ["kill", "stop", "slow", "worker", "one", "one", "one", "one"]
+"""The same for a broker with several workers, of which one is killed."""
 SLOW_SECONDS = 2.0
 SLOW_MICROSECONDS = 40_000
 
@@ -40,7 +42,8 @@ class Trouble:
 
     def _cause(self) -> None:
         if not self._deck:
-            self._deck = self._chance.sample(DECK, len(DECK))
+            deck = DECK_OF_WORKERS if self._broker.workers else DECK
+            self._deck = self._chance.sample(deck, len(deck))
         choice = self._deck.pop()
         event = self._world.recorder.begin(choice, "trouble")
         if choice == "kill":
@@ -48,11 +51,17 @@ class Trouble:
         elif choice == "stop":
             self._broker.restart()
         elif choice == "slow" and shutil.which("strace"):
-            with inject(self._broker.pid, f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
+            pid = self._one()["pid"] if self._broker.workers else self._broker.pid
+            with inject(pid, f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
                 self._world.quiet.wait(SLOW_SECONDS)
+        elif choice == "one":
+            self._broker.kill_worker(self._one()["worker"])
         elif choice == "worker":
             self._chance.choice(list(self._workers.values())).replace()
         self._world.recorder.end(event)
+
+    def _one(self) -> dict[str, int]:
+        return self._chance.choice(self._broker.workers)
 
 
 class WorkerProcess:

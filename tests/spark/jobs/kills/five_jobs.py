@@ -61,7 +61,7 @@ class FiveJobs:
         state, settings = self.place / "state", StreamSettings(str(self.place / "checkpoint"), once=True)
         query = f"select key, value from `{self.name}`"
         jobs: list[Any] = [
-            lambda: replay.run(spark, source, f"{self.name}-copy", run_id="r", state=state),
+            lambda: replay.run(spark, source, f"{self.name}-copy", run_id=self.name, state=state),
             lambda: compact.run(spark, source, to=f"{self.name}-last"),
             lambda: ingest.run(spark, [str(self.place / "in")], f"{self.name}-files", bootstrap=bootstrap),
             lambda: sql.run_stream(spark, query, source, f"{self.name}-sql", settings),

@@ -53,6 +53,18 @@ def test_packing_keeps_order_and_loses_nothing(slices: list[Slice], cores: int) 
         assert len(group) == 1 or sum(each.size_bytes for each in group) <= SLICE_BYTES
 
 
+def test_a_narrow_read_has_a_task_for_each_core() -> None:
+    """Partitions of about the same size do not make one more."""
+    partitions = [Slice("t", n, 0, 200_000, 1, (75 + n % 2) * MIB) for n in range(8)]
+    for narrow, expected in ((True, 2), (False, 8)):
+        assert len(pack(cut(partitions, cores=2, narrow=narrow), cores=2, narrow=narrow)) == expected
+    small = [each._replace(size_bytes=each.size_bytes // 8) for each in partitions]
+    assert [len(pack(cut(small, cores=2, narrow=narrow), cores=2, narrow=narrow)) for narrow in (True, False)] == [
+        2,
+        4,
+    ]
+
+
 def test_parallelism_follows_data_and_cores() -> None:
     large, small = Slice("t", 0, 0, 10**7, 1, 2000 * MIB), Slice("t", 1, 0, 100, 1, 1000)
     assert len(cut([large], cores=2)) == 16

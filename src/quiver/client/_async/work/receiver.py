@@ -2,11 +2,12 @@
 
 import math
 import threading
+from typing import TypeVar
 
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
 from quiver.client._async.connection.reconnecting import unexpected
 from quiver.client._async.work.consumer_state import AsyncConsumerState
-from quiver.client._backend_async import Lock
+from quiver.client._backend_async import Gate, Lock
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.options import MOST_PER_RECEIVE
 from quiver.client.work.window import PrefetchWindow
@@ -14,6 +15,7 @@ from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, erro
 from quiver.protocol.messages import Failure, Response
 from quiver.protocol.queue_messages import Receive, Received
 
+_T = TypeVar("_T")
 _WAIT_MS = 20_000
 _SMALL_REQUEST_SECONDS = 0.05
 """After this time, even room for a small batch is worth a request."""
@@ -23,7 +25,10 @@ _EMPTY_SECONDS = 0.01
 
 
 class AsyncReceiver:
-    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible."""
+    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
+
+    The workers of a broker are asked in turn: each returns what it has itself, or else what the others have.
+    """
 
     def __init__(self, state: AsyncConsumerState) -> None:
         self._state = state
@@ -39,6 +44,8 @@ class AsyncReceiver:
         self._retry_at = 0.0
         self._backoff = state.broker.new_backoff()
         self._connection: AsyncConnection | None = None
+        self._owners = [state.broker]
+        """Connections to all workers that own partitions of the topics; the first is asked next."""
         self.window = PrefetchWindow(fixed=config.prefetch, floor=config.concurrency)
         self.is_wanted = False
         """Somebody waits for a message."""
@@ -51,7 +58,10 @@ class AsyncReceiver:
 
     async def open(self, timeout: float | None = None) -> None:
         """Finds the topics. Raises TopicNotFound."""
-        self._topics = {(await self._broker.topic(name, timeout)).id: name for name in self._config.topics}
+        found = [await self._broker.topic(name, timeout) for name in self._config.topics]
+        places = [(topic.id, partition) for topic in found for partition in range(topic.partitions)]
+        self._owners = list(dict.fromkeys(self._broker.of_partition(*place) for place in places))
+        self._topics = {topic.id: topic.name for topic in found}
 
     @property
     def is_begun(self) -> bool:
@@ -85,7 +95,8 @@ class AsyncReceiver:
             try:
                 if not self._topics:
                     await self.open(timeout)
-                self._connection = await self._broker.connection(timeout)
+                self._owners.append(self._owners.pop(0))
+                self._connection = await self._owners[-1].connection(timeout)
                 request = Outbound(self._request(count), None, self._answered)
                 await self._connection.send([request], is_waited_for=is_waited_for)
             except QuiverError as error:
@@ -93,6 +104,10 @@ class AsyncReceiver:
             except BaseException:
                 self._asked = 0
                 raise
+
+    async def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        """Waits for a gate that the response to the last request opens, see `AsyncConnection.wait`."""
+        return await self._owners[-1].wait(gate, timeout)
 
     async def pause(self, timeout: float) -> None:
         """Ends a request that still waits for messages, after taking what has been sent; until `resume`."""

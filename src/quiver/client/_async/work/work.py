@@ -274,7 +274,7 @@ class AsyncWork:
         receiver.is_wanted = True
         try:
             await receiver.ask(limit.left, is_waited_for=True)
-            await self._broker.wait(self._state.news, limit.most(_LOOK_SECONDS))
+            await receiver.wait(self._state.news, limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 

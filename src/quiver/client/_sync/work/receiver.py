@@ -3,8 +3,9 @@
 
 import math
 import threading
+from typing import TypeVar
 
-from quiver.client._backend_sync import Lock
+from quiver.client._backend_sync import Gate, Lock
 from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import unexpected
 from quiver.client._sync.work.consumer_state import ConsumerState
@@ -15,6 +16,7 @@ from quiver.model.errors import ConnectionLost, QuiverError, TopicNotFound, erro
 from quiver.protocol.messages import Failure, Response
 from quiver.protocol.queue_messages import Receive, Received
 
+_T = TypeVar("_T")
 _WAIT_MS = 20_000
 _SMALL_REQUEST_SECONDS = 0.05
 """After this time, even room for a small batch is worth a request."""
@@ -24,7 +26,10 @@ _EMPTY_SECONDS = 0.01
 
 
 class Receiver:
-    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible."""
+    """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
+
+    The workers of a broker are asked in turn: each returns what it has itself, or else what the others have.
+    """
 
     def __init__(self, state: ConsumerState) -> None:
         self._state = state
@@ -40,6 +45,8 @@ class Receiver:
         self._retry_at = 0.0
         self._backoff = state.broker.new_backoff()
         self._connection: Connection | None = None
+        self._owners = [state.broker]
+        """Connections to all workers that own partitions of the topics; the first is asked next."""
         self.window = PrefetchWindow(fixed=config.prefetch, floor=config.concurrency)
         self.is_wanted = False
         """Somebody waits for a message."""
@@ -52,7 +59,10 @@ class Receiver:
 
     def open(self, timeout: float | None = None) -> None:
         """Finds the topics. Raises TopicNotFound."""
-        self._topics = {(self._broker.topic(name, timeout)).id: name for name in self._config.topics}
+        found = [self._broker.topic(name, timeout) for name in self._config.topics]
+        places = [(topic.id, partition) for topic in found for partition in range(topic.partitions)]
+        self._owners = list(dict.fromkeys(self._broker.of_partition(*place) for place in places))
+        self._topics = {topic.id: topic.name for topic in found}
 
     @property
     def is_begun(self) -> bool:
@@ -86,7 +96,8 @@ class Receiver:
             try:
                 if not self._topics:
                     self.open(timeout)
-                self._connection = self._broker.connection(timeout)
+                self._owners.append(self._owners.pop(0))
+                self._connection = self._owners[-1].connection(timeout)
                 request = Outbound(self._request(count), None, self._answered)
                 self._connection.send([request], is_waited_for=is_waited_for)
             except QuiverError as error:
@@ -94,6 +105,10 @@ class Receiver:
             except BaseException:
                 self._asked = 0
                 raise
+
+    def wait(self, gate: Gate[_T], timeout: float | None) -> _T:
+        """Waits for a gate that the response to the last request opens, see `Connection.wait`."""
+        return self._owners[-1].wait(gate, timeout)
 
     def pause(self, timeout: float) -> None:
         """Ends a request that still waits for messages, after taking what has been sent; until `resume`."""

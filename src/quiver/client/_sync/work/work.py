@@ -275,7 +275,7 @@ class Work:
         receiver.is_wanted = True
         try:
             receiver.ask(limit.left, is_waited_for=True)
-            self._broker.wait(self._state.news, limit.most(_LOOK_SECONDS))
+            receiver.wait(self._state.news, limit.most(_LOOK_SECONDS))
         finally:
             receiver.is_wanted = False
 

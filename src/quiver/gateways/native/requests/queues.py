@@ -31,7 +31,7 @@ Payload = tuple[bytes | memoryview, ...]
 _ORDERINGS: tuple[Ordering, ...] = get_args(Ordering)
 
 
-async def receive(broker: Facade, request: Receive, connection: str) -> list[Lease]:
+async def receive(broker: Facade, request: Receive, connection: str, *, own_first: bool) -> list[Lease]:
     """The leases that the request gets; `connection` names a consumer that has no name."""
     wanted = ReceiveRequest(
         request.topic_ids,
@@ -44,6 +44,7 @@ async def receive(broker: Facade, request: Receive, connection: str) -> list[Lea
         _ordering(request.ordering),
         _priority(request.priority),
         request.start,
+        own_first=own_first,
     )
     return await broker.queues.receive(wanted)
 

@@ -106,8 +106,4 @@ def _are_json(values: list[bytes]) -> bool:
         items = _raw_items(joined)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return len(items) == len(values) and all(map(_is_as_long, items, values))
-
-
-def _is_as_long(item: msgspec.Raw, value: bytes) -> bool:
-    return len(memoryview(item)) == len(value)
+    return [len(memoryview(item)) for item in items] == list(map(len, values))
