@@ -82,11 +82,11 @@ class PreparedLeases:
             if group is None:
                 continue
             self._journal.put(group)
+            # All that the lease has of a key was held with these messages, and goes on too.
+            until_ms = self._clock.now_ms() + visibility_ms[group.id]
+            group.state.extend(prepared.lease, prepared.runs, until_ms)
             if commit:
                 self._ack(group, prepared)
-            else:
-                until_ms = self._clock.now_ms() + visibility_ms[group.id]
-                group.state.extend(prepared.lease, prepared.runs, until_ms)
             self.pin(group)
             events, group.state.events = [*events, *group.state.events], []
         if ended:
