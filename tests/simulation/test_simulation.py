@@ -12,8 +12,6 @@ COMMAND = [sys.executable, "-m", "quiver.testing.simulation"]
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_few_seeds_pass_and_repeat_themselves(workers: int) -> None:
     options = ["--seeds", "4", "--seconds", "15", "--processes", "1", "--twice", "--workers", str(workers)]
-    if workers > 1:
-        options += ["--workloads", "log,table,catalogue,queue,delays,schedules"]
     done = subprocess.run(
         [*COMMAND, *options],
         env={**os.environ, "PYTHONHASHSEED": "random"},

@@ -88,19 +88,24 @@ class DecisionApplier:
         works, self._done = self._done, []
         marked = dict.fromkeys(partition for work in works for partition in work.marked)
         on_disk = {found for found in await asyncio.gather(*map(synced, marked)) if found is not None}
-        for work in works:
-            if work.marked.keys() <= on_disk:
-                if work.told and not await self._synced_elsewhere(work):
-                    self._done.append(work)  # that worker is asked again
-                else:
-                    self._coordinator.completed(work.decided.id)
-            # What could not be synced stays open in the journal, and the next start applies it again.
+        # What could not be synced stays open in the journal, and the next start applies it again.
+        marked_works = [work for work in works if work.marked.keys() <= on_disk]
+        synced_workers = await self._synced_workers(marked_works)
+        for work in marked_works:
+            work.told = {worker: told for worker, told in work.told.items() if worker not in synced_workers}
+            if work.told:
+                self._done.append(work)  # that worker is asked again
+            else:
+                self._coordinator.completed(work.decided.id)
 
-    async def _synced_elsewhere(self, work: _Work) -> bool:
-        for worker, finish in list(work.told.items()):
-            if await self._owners.sync(worker, finish.outcomes):
-                del work.told[worker]
-        return not work.told
+    async def _synced_workers(self, works: list[_Work]) -> set[int]:
+        """The other workers that have the markers of all these decisions on disk."""
+        outcomes: dict[int, list[ProducerOutcome]] = {}
+        for work in works:
+            for worker, finish in work.told.items():
+                outcomes.setdefault(worker, []).extend(finish.outcomes)
+        answers = await asyncio.gather(*(self._owners.sync(worker, found) for worker, found in outcomes.items()))
+        return {worker for worker, is_synced in zip(outcomes, answers, strict=True) if is_synced}
 
     async def stop(self) -> None:
         tasks = list(self._retries)

@@ -18,7 +18,7 @@ from quiver.testing.simulation.world import World
 _START_SECONDS = 60.0
 _END_SECONDS = 600.0
 _SHOWN_EVENTS = 40
-_WORKERS = [1]
+_WORKERS = [1, 1, 2, 3]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ class AskedOwners:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Those that do not respond are no longer asked again."""
+        """Others are no longer told of decisions, nor asked again: they stop too. The next start tells them."""
         self._is_stopping = True
 
     # a commit
@@ -138,6 +138,8 @@ class AskedOwners:
 
     async def finish(self, worker: int, finish: Finish) -> bool:
         """Whether that worker has done all of it."""
+        if self._is_stopping:
+            return False
         try:
             return await self._others().finish(worker, finish)
         except QuiverError as error:
@@ -145,7 +147,9 @@ class AskedOwners:
             return False
 
     async def sync(self, worker: int, outcomes: Iterable[ProducerOutcome]) -> bool:
-        """Whether the markers of a finished decision are on disk there."""
+        """Whether the markers of finished decisions are on disk there."""
+        if self._is_stopping:
+            return False
         participants = list(dict.fromkeys(log for outcome in outcomes for log in outcome.participants))
         try:
             return not participants or await self._others().sync(worker, participants)
