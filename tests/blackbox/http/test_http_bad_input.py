@@ -33,6 +33,9 @@ KNOWN = {
     "job": "0123456789abcdef",
     "queue": "t",
     "partition_name": "p",
+    "partition_id": "1",
+    "transaction": "x",
+    "name": "n",
     "lease": "1.1.0.1",
 }
 

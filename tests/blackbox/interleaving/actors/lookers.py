@@ -45,6 +45,10 @@ def _values(world: World, topics: list[str], chance: random.Random) -> dict[str,
         "schedule": "yearly",
         "search": "0123456789abcdef",
         "job": "0123456789abcdef",
+        "queue": topic,
+        "partition_id": f"{chance.randrange(1, 9):x}",
+        "transaction": "nobody",
+        "name": "nobody",
     }
 
 

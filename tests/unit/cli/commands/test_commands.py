@@ -31,6 +31,7 @@ COMMANDS = [
     "trace",
     "work",
     "pipeline",
+    "cluster",
     "top",
     "doctor",
     "storage",

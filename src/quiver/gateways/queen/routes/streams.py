@@ -303,6 +303,7 @@ def stream_routes(routes: StreamRoutes) -> Routes:
                 QueryResponse,
                 body=QueryRequest,
                 example=query,
+                other_status=409,
             )
         },
         f"{root}/cycle": {
