@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import quiver
 from blackbox.operate.terminal_process import TerminalProcess
-from blackbox.processes.broker_process import QUIVER, BrokerProcess, free_port
+from blackbox.processes.broker_process import QUIVER, BrokerProcess, free_port, wait_until
 from blackbox.processes.cli_process import Cli, run_cli
 
 StartBroker = Callable[..., BrokerProcess]
@@ -79,7 +79,11 @@ def test_top_once_needs_no_terminal(broker: BrokerProcess) -> None:
         assert "published " in text
         assert "q quit" not in text
         assert "\x1b" not in text
-    document = json.loads(cli("top", "--once", "-o", "json").stdout)
+    document = wait_until(
+        lambda: (found := json.loads(cli("top", "--once", "-o", "json").stdout))["topics"] and found,
+        30,
+        "a sample taken after the topic was created",
+    )
     assert (document["topics"], document["is_ready"], document["group_list"]) == (1, True, [])
     missing = run_cli(f"127.0.0.1:{free_port()}", "top", "--once")
     assert (missing.returncode, b"Connection refused" in missing.stderr) == (1, True)
