@@ -88,13 +88,14 @@ class Faults:
             self._down(node)
 
     def _kill_worker(self, node: Node) -> None:
-        if node.is_running:
+        """One of several: a broker of one worker has no supervisor."""
+        if node.is_running and node.worker_count > 1:
             worker = self._chance.randrange(node.worker_count)
             self._history.fault("worker killed", lasts_seconds=_FORK_SECONDS, node=node.name, worker=worker)
             node.kill_worker(worker)
 
     def _pause_worker(self, node: Node) -> None:
-        if node.is_up:
+        if node.is_up and node.worker_count > 1:
             worker = self._chance.randrange(node.worker_count)
             seconds = self._chance.random() * _LONGEST_PAUSED_SECONDS
             self._history.fault("worker paused", lasts_seconds=seconds, node=node.name, worker=worker)
