@@ -32,6 +32,8 @@ class Peers:
         }
         self._incoming: dict[IncomingLink, None] = {}
         self._is_closed = False
+        self.is_ending = False
+        """All workers are being stopped: one that has stopped is not followed by another."""
 
     async def call(
         self, worker: int, request: PeerRequest[R], payload: Sequence[Buffer] = (), *, on_late: OnLate | None = None
@@ -66,6 +68,7 @@ class Peers:
 
     def end(self) -> None:
         """All workers are being stopped: calls to those that have stopped fail at once, and wait for no successor."""
+        self.is_ending = True
         for link in self._outgoing.values():
             link.end()
 

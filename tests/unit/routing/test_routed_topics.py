@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quiver.model.errors import DiskFull, TopicNotFound
+from quiver.model.errors import DiskFull, TopicNotFound, WorkerUnavailable
 from quiver.model.message import NewMessage
 from quiver.storage.memory.storage import MemoryLog
 from quiver.storage.port import LogOptions
@@ -95,3 +95,16 @@ async def test_a_purge_and_a_compaction_reach_all_owners(workers: WorkerSet) -> 
     assert [(each.topic.name, each.message_count) for each in stats.topics] == [("t", 6)]
     await workers[2].broker.purge_topic("t")
     assert (await workers[0].broker.describe("t")).message_count == 0
+
+
+async def test_a_change_of_a_topic_does_not_hold_up_the_end_of_all_workers(workers: WorkerSet) -> None:
+    """The other owners have stopped first, and nobody follows them."""
+    await workers[0].broker.create_topic("t", {"partitions": 1})
+    workers.kill(1)
+    growing = asyncio.ensure_future(workers[0].broker.add_partitions("t", 6))
+    while not workers[0].local.topic_admin._change.locked():
+        await asyncio.sleep(0)
+    workers[0].peers.end()
+    with pytest.raises(WorkerUnavailable):
+        await asyncio.wait_for(growing, 5)  # it would wait for ten seconds for a worker that is replaced
+    await workers.start(1)

@@ -4,16 +4,8 @@ from typing import Any
 
 from quiver.links.peers import Peers
 from quiver.links.request import PeerRequest, R
-from quiver.model.errors import WorkerUnavailable
 from quiver.routing.owners import Owners
-
-
-async def ask_again(peers: Peers, worker: int, request: PeerRequest[R]) -> R:
-    """A call whose repeat is harmless: if the worker dies, its successor is asked."""
-    try:
-        return (await peers.call(worker, request)).value
-    except WorkerUnavailable:
-        return (await peers.call(worker, request)).value
+from quiver.routing.repeated import call_again
 
 
 class GroupCalls:
@@ -29,7 +21,7 @@ class GroupCalls:
 
     async def ask(self, group: str, request: PeerRequest[R]) -> R:
         """The same, for a call whose repeat is harmless."""
-        return await ask_again(self._peers, self._placement.group_worker(group), request)
+        return await call_again(self._peers, self._placement.group_worker(group), request)
 
     def tell(self, group: str, request: PeerRequest[Any]) -> None:
         self._peers.tell(self._placement.group_worker(group), request)

@@ -13,8 +13,8 @@ from quiver.model.position import Position
 from quiver.routing.owners import Owners
 from quiver.routing.polling.linked_takes import LinkedTakes
 from quiver.routing.polling.linked_watch import LinkedWatch
+from quiver.routing.repeated import call_again
 from quiver.routing.scatter import LOOK_SECONDS
-from quiver.routing.streams.group_calls import ask_again
 from quiver.routing.streams.partition_requests import Ends, Facts, Find, Follow
 from quiver.streams.owners.own import OwnPartitions
 from quiver.streams.owners.port import (
@@ -128,7 +128,7 @@ class LinkedPartitions:
                 return await own(places)
             try:
                 async with asyncio.timeout(seconds):
-                    return dict(await ask_again(self._peers, worker, request(places)))
+                    return dict(await call_again(self._peers, worker, request(places)))
             except TimeoutError:
                 raise WorkerUnavailable(worker=worker, problem=f"has not responded within {seconds} s") from None
 

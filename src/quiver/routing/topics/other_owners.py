@@ -2,11 +2,13 @@
 
 import asyncio
 import logging
+import math
 
 from quiver.links.peers import Peers
 from quiver.links.request import PeerRequest
 from quiver.model.errors import WorkerUnavailable
 from quiver.model.topic import Topic
+from quiver.routing.repeated import call_again
 from quiver.routing.topics.requests import Ended, Opened, Prepare, TakeBack
 
 _log = logging.getLogger(__name__)
@@ -14,7 +16,6 @@ _log = logging.getLogger(__name__)
 _WAITED_FOR_SECONDS = 10.0
 """For a worker that is down: another one replaces it much sooner."""
 _TAKE_BACK_SECONDS = 1.0
-_AGAIN_SECONDS = 0.02
 
 
 class LinkedOwners:
@@ -51,15 +52,9 @@ class LinkedOwners:
                 raise outcome
 
     async def _until_done(self, worker: int, request: PeerRequest[None], seconds: float | None) -> None:
-        """Asks the worker that follows, if one dies. WorkerUnavailable when there is none in time."""
+        """WorkerUnavailable when the worker, or the one that follows it, is not there in time."""
         try:
             async with asyncio.timeout(seconds):
-                while True:
-                    try:
-                        await self._peers.call(worker, request)
-                    except WorkerUnavailable:
-                        await asyncio.sleep(_AGAIN_SECONDS)
-                    else:
-                        return
+                await call_again(self._peers, worker, request, away_seconds=math.inf)
         except TimeoutError:
             raise WorkerUnavailable(worker=worker, problem=f"has not responded within {seconds:g} s") from None
