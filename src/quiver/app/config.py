@@ -244,8 +244,6 @@ class _Reading:
             self._problems.append(f"http_port and native_port are both {config.http_port}; they must differ")
         if config.workers > 1 and config.storage is not None:
             self._problems.append("workers: several workers share a data directory; with a database there is one")
-        if config.workers > 1 and config.queen_port is not None:
-            self._problems.append("queen_port: with several workers Queen's interface is on the HTTP port alone")
         for smaller, larger in (
             ("max_message_bytes", "max_frame_bytes"),
             ("max_frame_bytes", "max_request_bytes"),

@@ -123,20 +123,25 @@ class Server:
         self._native.other_ports.http = self._http.port
         if self._inbox is not None:
             self._inbox.serve_clients(self._native.serve_socket)
-        if seat is None and config.queen_port is not None:
-            await self._start_queen(self._running.broker, config.queen_port, budget)
+        if config.queen_port is not None:
+            await self._start_queen(self._running, config.queen_port, budget, share)
 
-    async def _start_queen(self, broker: Broker, port: int, budget: MemoryBudget) -> None:
+    async def _start_queen(
+        self, running: RunningBroker, port: int, budget: MemoryBudget, share: WorkerShare | None
+    ) -> None:
         self._queen = HttpGateway(
-            broker,
+            running.facade,
             host=self._config.host,
             port=port,
             settings=self._http_settings("queen"),
             routes=port_routes(build_info().version),
             budget=budget,
         )
-        broker.sampler.gateways.append(self._queen.served)
-        await _bind("queen_port", port, self._queen.start)
+        running.broker.sampler.gateways.append(self._queen.served)
+        if share is not None:
+            share.gateways.append(self._queen.served)
+        listener = None if self._seat is None else self._seat.queen
+        await _bind("queen_port", port, partial(self._queen.start, listener, share))
 
     def _http_settings(self, name: str) -> HttpSettings:
         config = self._config

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import socket
 import threading
 from collections.abc import Callable
 
@@ -46,7 +47,7 @@ def supervise(
     files, clock = Files(), SystemClock()
     node = _Node(config, files, clock, on_ready)
     seat = _open(config, DataDirectory(config.data_dir, files, clock))
-    node.addresses = Addresses(advertised_host(config), seat.http.getsockname()[1], seat.native[0].getsockname()[1])
+    node.addresses = _addresses(config, seat)
     warn_if_exposed(config, node.addresses)
     gc.collect()
     gc.freeze()  # so that collections of workers do not copy the pages that all of them share
@@ -73,14 +74,25 @@ def _open(config: Config, directory: DataDirectory) -> WorkerSeat:
         problem = f"cannot use {config.data_dir}: {error.strerror or error}"
         raise InvalidSetting(setting="data_dir", problem=problem) from error
     native = open_listeners(config.host, config.native_port)
-    try:
-        http = open_listener(config.host, config.http_port)
-    except OSError as error:
-        problem = f"cannot listen on port {config.http_port}: {error.strerror or error}"
-        raise InvalidSetting(setting="http_port", problem=problem) from error
+    http = _listen(config, "http_port", config.http_port)
+    queen = None if config.queen_port is None else _listen(config, "queen_port", config.queen_port)
     inboxes = tuple(SocketInbox() for _ in range(config.workers))
     counters, connections = SharedMemoryNote("quiver-counters"), SharedCounts(config.workers)
-    return WorkerSeat(0, config.workers, lock_fd, native, http, inboxes, counters, connections)
+    return WorkerSeat(0, config.workers, lock_fd, native, http, queen, inboxes, counters, connections)
+
+
+def _listen(config: Config, setting: str, port: int) -> socket.socket:
+    try:
+        return open_listener(config.host, port)
+    except OSError as error:
+        problem = f"cannot listen on port {port}: {error.strerror or error}"
+        raise InvalidSetting(setting=setting, problem=problem) from error
+
+
+def _addresses(config: Config, seat: WorkerSeat) -> Addresses:
+    http_port, native_port = seat.http.getsockname()[1], seat.native[0].getsockname()[1]
+    queen_port = None if seat.queen is None else seat.queen.getsockname()[1]
+    return Addresses(advertised_host(config), http_port, native_port, queen_port)
 
 
 class _Node:

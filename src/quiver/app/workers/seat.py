@@ -23,6 +23,7 @@ class WorkerSeat(NamedTuple):
     """The lock of the data directory."""
     native: list[socket.socket]
     http: socket.socket
+    queen: socket.socket | None
     inboxes: tuple[SocketInbox, ...]
     """Of every worker: others pass sockets to it."""
     counters: SharedMemoryNote
