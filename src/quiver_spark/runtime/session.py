@@ -1,5 +1,6 @@
 """A Spark session with what Quiver needs: local unless told otherwise, quiet, quick to start."""
 
+import importlib
 import logging
 import os
 import re
@@ -7,8 +8,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.model.errors import InvalidRequest, NotSupported
@@ -73,12 +75,24 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
         builder = SparkSession.builder.appName(app_name)
         for key, value in settings.items():
             builder = builder.config(key, value)
+        _import_pandas_meanwhile()
         spark = builder.getOrCreate()
     if not is_local(master):
         join(spark)
         spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
     _prepare_queries(spark)
     return spark
+
+
+def _import_pandas_meanwhile() -> None:
+    """PySpark imports pandas, where it is installed, in its first call with an argument: while Java starts, there is
+    a core for it."""
+
+    def load() -> None:
+        with suppress(ImportError):
+            importlib.import_module("pandas")
+
+    Thread(target=load, name="import-pandas", daemon=True).start()
 
 
 def _remote(app_name: str, url: str, given: Mapping[str, str]) -> "SparkSession":
