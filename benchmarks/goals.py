@@ -55,7 +55,7 @@ def judge(results: Results, peers: set[str], limits: Mapping[str, Metrics] | Non
         _spark_writes(results),
         _spark_archive(results),
     )
-    return [verdict for area in (*by_area, _looking(results), *spark) for verdict in area]
+    return [verdict for area in (*by_area, _workers(results), _looking(results), *spark) for verdict in area]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -246,6 +246,35 @@ def _compaction(results: Results) -> Iterable[Verdict]:
     beside = _first(results, "compaction", "publishing beside compaction")
     rate, usual = _figure(beside, "rate"), _figure(_first(results, "compaction", "publishing alone"), "rate")
     yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
+
+
+def _workers(results: Results) -> Iterable[Verdict]:
+    """Two workers against one, measured in turns."""
+
+    def figure(detail: str, metric: str, durability: str = "") -> Figure | None:
+        return _figure(_first(results, "workers", detail, durability), metric)
+
+    def ratio(detail: str, metric: str, durability: str = "fsync") -> Figure | None:
+        one, two = (figure(f"{detail}, {count} workers", metric, durability) for count in (1, 2))
+        return two and two.over(one)
+
+    for durability in ("fsync", "interval"):
+        times = ratio("HTTP, 32 connections", "rate", durability)
+        yield at_least(f"HTTP single publishes, {durability}: 2 workers against 1", 1.35, "times", times)
+    for acks in ("gathered", "awaited"):
+        times = ratio(f"work, acks {acks}, 4 consumers, 16 partitions", "rate")
+        yield at_least(f"work by 4 consumers, acks {acks}: 2 workers against 1", 1.3, "times", times)
+    for kind in ("publish", "consume"):
+        times = ratio(f"bulk {kind}, 16 partitions", "cpu_us_per_message")
+        yield at_most(f"processor time of bulk {kind}: 2 workers against 1", 1.05, "times", times)
+    yield at_most("forwarded publish, p50", 0.3, "ms more", figure("HTTP, forwarded", "more_p50_ms", "interval"))
+    killed = "kill -9 of a worker"
+    yield at_most("killed worker serves again", 500, "ms", figure(killed, "served_again_ms", "fsync"))
+    yield at_most("longest pause of another worker's client", 50, "ms", figure(killed, "others_pause_ms", "fsync"))
+    one, four = (figure(f"start, {count} workers", "ready_s") for count in (1, 4))
+    longer = Figure(four.median - one.median, four.best - one.best) if one and four else None
+    yield at_most("start with 4 workers", 0.5, "s more", longer)
+    yield at_most("memory of an idle worker of 4", 150, "MB", figure("start, 4 workers", "worker_mb"))
 
 
 def _looking(results: Results) -> Iterable[Verdict]:

@@ -42,6 +42,18 @@ class Broker:
     def pid(self) -> int:
         return int(self._state["pid"])
 
+    def worker_pids(self) -> list[int]:
+        """Of its workers as they are now; of a broker that has one worker, its own."""
+        workers = json.loads((self.data_dir / "broker.json").read_text()).get("workers")
+        return [worker["pid"] for worker in workers] if workers else [self.pid]
+
+    def units(self) -> dict[str, list[int]]:
+        """The worker of each partition, by topic."""
+        url = f"http://{HOST}:{self.http_port}/cluster?units=true"
+        with urllib.request.urlopen(url, timeout=30) as response:
+            topics: dict[str, list[int]] = json.load(response)["topics"]
+            return topics
+
     def start(self) -> "Broker":
         program = find_program("quiver")
         if program is None:

@@ -36,6 +36,7 @@ from benchmarks.workloads.topics.index_curve import measure_index_curve
 from benchmarks.workloads.topics.partition_curve import measure_partition_curve
 from benchmarks.workloads.topics.partitions_at_once import measure_partitions_at_once
 from benchmarks.workloads.transactions import measure_transactions
+from benchmarks.workloads.workers import measure_workers
 
 OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "http": measure_http_publish,
@@ -61,6 +62,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "delays": measure_delays,
     "transactions": measure_transactions,
     "compaction": measure_compaction,
+    "workers": measure_workers,
     "postgres": measure_postgres,
     "observe": measure_observe,
     "search": measure_search,
