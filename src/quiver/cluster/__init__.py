@@ -1,1 +1,1 @@
-"""Which worker owns what, and which broker runs which worker."""
+"""Which worker owns what."""

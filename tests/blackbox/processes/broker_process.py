@@ -22,6 +22,7 @@ QUIVER = Path(sys.executable).parent / "quiver"
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.02
+_RETURNED_PORTS: set[int] = set()
 AnyProcess = subprocess.Popen[bytes] | Program
 
 
@@ -48,13 +49,15 @@ def free_port() -> int:
     """A port that nobody listens on, for brokers that must come back on the same one.
 
     It lies below the range that outgoing connections take theirs from, so that a client that tries to reach a
-    stopped broker can neither take the port nor meet itself there.
+    stopped broker can neither take the port nor meet itself there. No port is returned twice.
     """
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):
             port = random.SystemRandom().randint(20_000, 32_000)
             probe.bind(("127.0.0.1", port))
-            return port
+            if port not in _RETURNED_PORTS:
+                _RETURNED_PORTS.add(port)
+                return port
 
 
 class BrokerProcess:
