@@ -3,8 +3,8 @@
 A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
 40 seconds; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
 QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise. Each
-start of the broker has one to three workers, which are killed one by one, too; QUIVER_INTERLEAVE_WORKERS is the number
-of all starts.
+start of the broker has one to three workers, which are killed one by one, too; QUIVER_INTERLEAVE_WORKERS lists other
+numbers.
 """
 
 import logging

@@ -159,9 +159,7 @@ async def test_a_poll_that_is_cancelled_at_any_point_leaves_no_lease(workers: Wo
 def leased(workers: WorkerSet) -> int:
     """Messages of the group that somebody has, or is about to get."""
     topic_id, group_id = workers[0].broker.topic(TOPIC).id, workers[0].local.groups.group(GROUP).id
-    queues = [
-        queue for n in range(COUNT) for queue in workers[n].local.queues.partition_queues(topic_id).values()
-    ]
+    queues = [queue for n in range(COUNT) for queue in workers[n].local.queues.partition_queues(topic_id).values()]
     states = [state for queue in queues if (state := queue.state(group_id)) is not None]
     return sum(state.counts().leased for state in states)
 

@@ -1,4 +1,4 @@
-"""Groups follow changes of topics, also when the broker is killed between the two, the disk is full, or one is held."""
+"""Groups follow changes of topics, also when the broker is killed in between, the disk is full, or one is held."""
 
 import asyncio
 

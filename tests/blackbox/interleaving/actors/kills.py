@@ -1,4 +1,4 @@
-"""Trouble: the broker or one of its processes is killed, stopped or paused, its disk is slow, consumers are killed."""
+"""Trouble: the broker or one of its processes is killed, stopped or paused, its disk is slow, consumers die."""
 
 import os
 import shutil

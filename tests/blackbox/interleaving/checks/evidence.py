@@ -10,7 +10,6 @@ from blackbox.interleaving.final_state import DeadLetter, FinalState, Stored
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.scenario import GROUPS, Group
 
-
 GAPS = ("kill", "stop", "supervisor", "one", "pause")
 """Troubles during which the broker, or one of its workers, does not answer."""
 
