@@ -11,11 +11,13 @@ import pytest
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
-from blackbox.transactions.bank import SECONDS, SEED, Bank
+from blackbox.transactions.bank import LONG, SECONDS, SEED, Bank
 
 WORKERS = 3
-TROUBLES = ["worker 0", "worker 1", "then 2", "worker 0", "then 1", "then 3"]
-"""One is killed, the coordinator first; or all of them, and so many are started."""
+TROUBLES = ["worker 0", "worker 1", "pause 2", "then 2", "worker 0", "then 1", "then 3"]
+"""One is killed, the coordinator first, or stopped for a while; or all are killed, and so many are started."""
+PAUSED_SECONDS = 40 if LONG else 6
+"""Longer than workers wait for each other; and longer than clients wait."""
 STOPPED_SECONDS = 0.3
 """Long enough for owners to prepare what the coordinator does not decide any more."""
 
@@ -50,6 +52,8 @@ def _open_for_business(bank: Bank, q: Any) -> None:
             what, number = troubles.pop(0).split()
             if what == "worker":
                 bank.broker.kill_worker(int(number))
+            elif what == "pause":
+                _pause(bank.broker.workers[int(number)]["pid"], PAUSED_SECONDS)
             else:
                 _start_with(bank.broker, number)
         return bank.is_done
@@ -61,8 +65,14 @@ def _open_for_business(bank: Bank, q: Any) -> None:
 def _start_with(broker: BrokerProcess, number: str) -> None:
     """Kills all while commits wait for the coordinator; units have other owners then."""
     if broker.workers:
-        os.kill(broker.workers[0]["pid"], signal.SIGSTOP)
-        time.sleep(STOPPED_SECONDS)
+        _pause(broker.workers[0]["pid"], STOPPED_SECONDS, goes_on=False)
     broker.kill()
     broker.args = (*broker.args[:-1], number)
     broker.start()
+
+
+def _pause(pid: int, seconds: float, *, goes_on: bool = True) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(seconds)
+    if goes_on:
+        os.kill(pid, signal.SIGCONT)
