@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from quiver.replication.leading import ReplicationSettings
-from quiver.replication.storage import ReplicatedStorage
 from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions, Storage
 from quiver.storage.postgres.database.address import parse_address
 from quiver.storage.postgres.storage import PostgresStorage
-from quiver.testing.replication.direct import open_replicas
+from quiver.testing.replication.direct import ReplicaGroup
 
 KINDS = [
     "memory-fsync",
@@ -62,22 +61,22 @@ class EngineUnderTest:
         local = LocalStorage(self._root / "data", LocalSettings(min_free_bytes=0))
         await local.open()
         self._followers = self._followers or [MemoryStorage(), MemoryStorage()]
-        nodes = await open_replicas([local, *self._followers], ReplicationSettings(checks_epochs=False))
-        return LeaderStorage(nodes)
+        group = ReplicaGroup([local, *self._followers], ReplicationSettings(checks_epochs=False))
+        await group.open()
+        return LeaderStorage(group)
 
 
 class LeaderStorage:
     """The first node of several; they are closed together."""
 
-    def __init__(self, nodes: list[ReplicatedStorage]) -> None:
-        self.nodes = nodes
+    def __init__(self, group: ReplicaGroup) -> None:
+        self._group = group
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.nodes[0], name)
+        return getattr(self._group.nodes[0], name)
 
     async def close(self) -> None:
-        for node in self.nodes:
-            await node.close()
+        await self._group.close()
 
 
 @pytest.fixture(autouse=True)

@@ -109,6 +109,8 @@ class Leading:
         end = frames[-1].header.next_offset
         self._wake()
         await self.log.sync()
+        if self.is_closed:
+            raise self.not_leader()
         if self.leader.confirm(self.leader.node, end):
             self._advance()
         await self.committed(end)

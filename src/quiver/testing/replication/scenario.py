@@ -135,7 +135,7 @@ class ReplicationScenario:
 
     async def _publish(self, number: int) -> None:
         chance, value = self._world.seeded(f"client/{number}"), number * 1_000_000
-        target = 0
+        targets = dict.fromkeys(LOGS, 0)
         while not self._is_over:
             await asyncio.sleep(chance.random() * 0.05)
             value += 1
@@ -143,11 +143,11 @@ class ReplicationScenario:
             try:
                 async with asyncio.timeout(_CALL_SECONDS):
                     self._sent.append(sent)
-                    sent.offset = await self._network.call(number, target, Publish(sent.log_id, value))
+                    sent.offset = await self._network.call(number, targets[sent.log_id], Publish(sent.log_id, value))
                 self._world.note("acked", number, value, sent.offset)
             except (QuiverError, OSError) as error:
                 self._world.note("failed", number, value, type(error).__name__)
-                target = chance.choice(NODES)
+                targets[sent.log_id] = chance.choice(NODES)
 
     async def _look(self, number: int) -> None:
         """Reads what its node serves: whatever readers have seen must stay."""
