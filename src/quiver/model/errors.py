@@ -320,7 +320,7 @@ class StorageUnavailable(Overloaded):
 
 class CoordinationUnavailable(Overloaded):
     code, status, retryable = "coordination_unavailable", 503, True
-    sentence = "etcd cannot be used now ({problem}); the broker keeps trying: try again in a moment"
+    sentence = "etcd cannot be used now ({problem}); try again in a moment"
 
 
 class NotLeader(QuiverError):
