@@ -25,6 +25,8 @@ _CLIENTS = 3
 _CONTROLLERS = (100, 101)
 _DECIDE_SECONDS = 0.3
 _CALL_SECONDS = 3.0
+_LATE_CALLS_SECONDS = 5.0
+"""After the last fault, calls that were sent before arrive."""
 _QUIET_SECONDS = 60.0
 
 
@@ -76,6 +78,7 @@ class ReplicationScenario:
             self._prepare()
             self._until(lambda: self._is_over, self._seconds + 1)
             self._calm()
+            self._until(lambda: False, _LATE_CALLS_SECONDS)
             self._until(self._is_whole, _QUIET_SECONDS)
             if not self._errors and not self._is_whole():
                 self._errors.append(f"the replicas do not come together: {self._units()}")
