@@ -11,8 +11,10 @@ from quiver.messages.publish import Published, PublishFuture, outcome_of
 from quiver.model.errors import QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.position import Position
+from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
 from quiver.routing.futures import value_of
+from quiver.routing.messages.own_partitions import OwnPartitions
 from quiver.routing.messages.requests import (
     ChosenMessage,
     FindId,
@@ -34,6 +36,7 @@ class RoutedMessages:
         self._local, self._owners, self._peers = local, owners, peers
         self._passed_on = passed_on
         self._single = SingleMessages(peers)
+        self._own_partitions = OwnPartitions(owners.placement)
         if not owners.placement.is_controller:
             local.producer_contacts.ask = self._was_given
 
@@ -52,11 +55,18 @@ class RoutedMessages:
         self._local.check_running()
         publishing = self._local.publishing
         topic = publishing.topic(topic_name)
-        number = publishing.choose(topic, message)
+        number = self._choose(topic, message)
         worker = self._owners.placement.partition_worker(topic.name, number)
         if worker == self._owners.worker:
             return publishing.begin_at(topic, number, message)
         return PublishFuture(number, self._single.begin(worker, ChosenMessage(topic.id, number, message)))
+
+    def _choose(self, topic: Topic, message: NewMessage) -> int:
+        if message.partition is None and message.key is None and message.id is None:
+            own = self._own_partitions.next(topic)
+            if own is not None:
+                return own
+        return self._local.publishing.choose(topic, message)
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
         begun: list[PublishFuture | QuiverError] = []
