@@ -11,8 +11,8 @@ _MANY = 2
 
 
 class OwnPartitions:
-    """Clients that send one message after the other use all partitions. From many clients, each worker gets its share,
-    so the partitions fill evenly, and nothing has to be passed on."""
+    """A client that sends one message after the other uses all partitions. Of many clients each worker has a share:
+    then the partitions fill evenly, and nothing has to be passed on."""
 
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
