@@ -14,7 +14,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.model.errors import InvalidRequest, NotSupported
-from quiver_spark.broker_client import address_of
 from quiver_spark.runtime.class_archive import SETTING as ARCHIVE_SETTING
 from quiver_spark.runtime.class_archive import archive_options
 from quiver_spark.runtime.cluster import address_towards, is_local, join
@@ -32,6 +31,10 @@ _logger = logging.getLogger(__name__)
 OLDEST_JAVA = 17
 SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
+_PLAIN_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+"""Otherwise Arrow checks for each value that is read whether its buffer is open and large enough and whether it is
+null, after Spark did: a fifth of what the JVM does with a row."""
 _QUERY_SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -75,7 +78,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
         builder = SparkSession.builder.appName(app_name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        _import_pandas_meanwhile()
+        _import_meanwhile()
         spark = builder.getOrCreate()
     if not is_local(master):
         join(spark)
@@ -84,15 +87,16 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     return spark
 
 
-def _import_pandas_meanwhile() -> None:
-    """PySpark imports pandas, where it is installed, in its first call with an argument: while Java starts, there is
-    a core for it."""
+def _import_meanwhile() -> None:
+    """While Java starts, there is a core for what is needed later: PySpark imports pandas, where it is installed, in
+    its first call with an argument, and the first query needs Quiver's client."""
 
     def load() -> None:
-        with suppress(ImportError):
-            importlib.import_module("pandas")
+        for name in ("pandas", "quiver_spark.broker_client"):
+            with suppress(ImportError):
+                importlib.import_module(name)
 
-    Thread(target=load, name="import-pandas", daemon=True).start()
+    Thread(target=load, name="import-meanwhile", daemon=True).start()
 
 
 def _remote(app_name: str, url: str, given: Mapping[str, str]) -> "SparkSession":
@@ -136,6 +140,7 @@ def register(spark: "SparkSession", broker: "quiver.Client | str | None" = None)
     it shows the topic as it was at its first action. With a `broker`, reads and writes that name none use it: an
     address, or the client that `quiver.open` returned, whose broker then listens on a port of this machine.
     """
+    from quiver_spark.broker_client import address_of
     from quiver_spark.source.data_source import QuiverSource, source_at
 
     if broker is None:
@@ -176,7 +181,7 @@ def find_java() -> Java:
 def java_options() -> str:
     """The options of Java in a session that sets none."""
     logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
-    return f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC"
+    return f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC {_PLAIN_ARROW}"
 
 
 def _submitted() -> dict[str, str]:
@@ -199,6 +204,7 @@ def _settings(master: str) -> dict[str, str]:
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         return {**usual, SHUFFLE_SETTING: str(len(os.sched_getaffinity(0)))}
+    usual[_EXECUTOR_JAVA_OPTIONS] = _PLAIN_ARROW
     if _SUBMITTED in os.environ or "SPARK_LOCAL_IP" in os.environ:
         return usual
     address = address_towards(master)
