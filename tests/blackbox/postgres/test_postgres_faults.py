@@ -6,6 +6,7 @@
 import os
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -43,35 +44,42 @@ def _await_acks(load: Load, count: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(120 + 30 * ROUNDS)
-@pytest.mark.parametrize("durability", ["fsync", "interval"])
+@pytest.mark.parametrize(("durability", "buffer"), [("fsync", False), ("interval", False), ("fsync", True)])
 def test_nothing_acked_is_lost_or_doubled(
-    start_broker: StartBroker, cluster: PostgresCluster, durability: str
+    start_broker: StartBroker, cluster: PostgresCluster, tmp_path: Path, durability: str, buffer: bool
 ) -> None:
     print(f"seed {SEED}, {ROUNDS} rounds")
-    chance = random.Random(f"{SEED} {durability}")
-    address = f"{cluster.address}?schema=kills_{durability}"
-    broker = start_broker("--storage", address, "--native-port", str(free_port()))
+    chance = random.Random(f"{SEED} {durability} {buffer}")
+    address = f"{cluster.address}?schema=kills_{durability}_{buffer}".lower()
+    arguments = ("--buffer-dir", str(tmp_path / "buffer")) if buffer else ()
+    broker = start_broker("--storage", address, "--native-port", str(free_port()), *arguments)
     with quiver.connect(broker.address) as q:
         q.topics.create("orders", partitions=3, durability=durability, segment_bytes=64 * 1024)
     load = Load(broker.address, "orders", 3)
     load.start()
     faults = ["database", "connections", "broker", "database restart"]
+    if buffer:
+        faults.append("broker while the database is away")
     if durability == "fsync":
         faults.append("both")
     for number in range(ROUNDS):
         _await_acks(load, len(load.acked) + chance.randint(1, 3000))
-        fault = faults[number % len(faults)]
+        fault = faults[number % len(faults)] if number < len(faults) else chance.choice(faults)
         if fault == "connections":
             cluster.sql(TERMINATE)
         if fault in ("broker", "both"):
             broker.kill()
         if fault in ("database", "both"):
             cluster.kill()
-        if fault == "database restart":
+        if fault in ("database restart", "broker while the database is away"):
             cluster.stop()
-        if fault in ("database", "both", "database restart"):
+        if buffer and fault in ("database restart", "broker while the database is away"):
+            _await_acks(load, len(load.acked) + chance.randint(1, 3000))
+        if fault == "broker while the database is away":
+            broker.kill()
+        if fault not in ("connections", "broker"):
             cluster.start()
-        if fault in ("broker", "both"):
+        if "broker" in fault or fault == "both":
             broker.start()
     _await_acks(load, len(load.acked) + 1000)
     load.finish()
