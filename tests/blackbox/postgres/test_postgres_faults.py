@@ -3,11 +3,14 @@
 `make chaos` (QUIVER_LONG=1) runs 50 rounds; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
 """
 
+import asyncio
 import os
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 
 import quiver
@@ -25,6 +28,9 @@ TERMINATE = (
     "select pg_terminate_backend(pid) from pg_stat_activity "
     "where application_name = 'quiver' and pid <> pg_backend_pid()"
 )
+
+
+TERMINATE_ONE = f"{TERMINATE} order by random() limit 1"
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +63,7 @@ def test_nothing_acked_is_lost_or_doubled(
         q.topics.create("orders", partitions=3, durability=durability, segment_bytes=64 * 1024)
     load = Load(broker.address, "orders", 3)
     load.start()
-    faults = ["database", "connections", "broker", "database restart"]
+    faults = ["database", "connections", "broker", "one connection", "database restart"]
     if buffer:
         faults.append("broker while the database is away")
     if durability == "fsync":
@@ -65,8 +71,8 @@ def test_nothing_acked_is_lost_or_doubled(
     for number in range(ROUNDS):
         _await_acks(load, len(load.acked) + chance.randint(1, 3000))
         fault = faults[number % len(faults)] if number < len(faults) else chance.choice(faults)
-        if fault == "connections":
-            cluster.sql(TERMINATE)
+        if fault in ("connections", "one connection"):
+            cluster.sql(TERMINATE if fault == "connections" else TERMINATE_ONE)
         if fault in ("broker", "both"):
             broker.kill()
         if fault in ("database", "both"):
@@ -77,7 +83,7 @@ def test_nothing_acked_is_lost_or_doubled(
             _await_acks(load, len(load.acked) + chance.randint(1, 3000))
         if fault == "broker while the database is away":
             broker.kill()
-        if fault not in ("connections", "broker"):
+        if fault not in ("connections", "one connection", "broker"):
             cluster.start()
         if "broker" in fault or fault == "both":
             broker.start()
@@ -114,6 +120,37 @@ def test_while_the_database_is_away_requests_are_refused_and_then_all_goes_on(
     with quiver.connect(broker.address) as q:
         values = [message.value for message in q.read("orders", end="latest")]
     assert values == [b"first", b"x"]
+
+
+async def _occupy(address: str) -> list[Any]:
+    """All connections that the server has, with those of the broker."""
+    taken: list[Any] = []
+    while True:
+        try:
+            taken.append(await asyncpg.connect(address))
+        except asyncpg.TooManyConnectionsError:
+            if await taken[0].fetch(TERMINATE):
+                continue
+            return taken
+
+
+def test_too_many_connections_pass(start_broker: StartBroker, cluster: PostgresCluster) -> None:
+    broker = start_broker("--storage", f"{cluster.address}?schema=crowded")
+    body: dict[str, object] = {"messages": [{"value": "x"}]}
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=1)
+    with asyncio.Runner() as runner:
+        taken = runner.run(_occupy(cluster.address))
+        wait_until(lambda: _status(broker, body) == 503, SECONDS, "a publish is refused")
+        wait_until(
+            lambda: "too many clients" in broker.request("GET", "/readyz")[1]["checks"]["storage"]["message"],
+            SECONDS,
+            "readiness says why",
+        )
+        for connection in taken:
+            connection.terminate()
+    wait_until(lambda: broker.request("GET", "/readyz")[0] == 200, SECONDS, "the broker is ready again")
+    assert _status(broker, body) == 200
 
 
 def _status(broker: BrokerProcess, body: dict[str, object]) -> int:

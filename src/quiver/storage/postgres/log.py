@@ -12,8 +12,8 @@ from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
-from quiver.storage.postgres.appending.pending import PendingAppend
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
+from quiver.storage.postgres.appending.pending import PendingAppend
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
 from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.compaction import PostgresCompaction
