@@ -360,6 +360,7 @@ class Sender:
             if self._backoff.failures:
                 self._backoff.reset()
             if self._in_flight.acked(queue, batch):
+                batch.is_buffered = answer.buffered
                 if answer.duplicates:
                     batch.note_duplicates(answer.duplicates)
                 self._unsettled.settle(batch, base_offset=answer.base_offset)

@@ -34,6 +34,7 @@ class Batch:
         "frame",
         "hashed",
         "identity",
+        "is_buffered",
         "is_head",
         "is_uncertain",
         "last_error",
@@ -70,6 +71,8 @@ class Batch:
         self.is_uncertain = False
         """A connection, or one between two workers, broke before the response: it may be stored already."""
         self.base_offset: int | None = None
+        self.is_buffered = False
+        """It is in the broker's local buffer."""
         self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
         """Repeats by row: the offset of the first message with the id, and whether that is the id of a delayed
         message."""
