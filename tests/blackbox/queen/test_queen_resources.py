@@ -129,6 +129,13 @@ def test_a_group_moves_in_a_queue_and_in_a_partition(queue: QueenCaller) -> None
     queue.push(6, partition="b")
     assert queue.call("POST", f"{path}/partitions/a/seek", {"toEnd": True})["partitionsUpdated"] == 1
     assert data(queue.pop(batch=9, partitions=9, consumerGroup=group)["messages"]) == [6]
+    queue.call("POST", f"{path}/partitions/b/seek", {"toEnd": True}, status=409)
+    for _ in range(2):
+        queue.call("POST", f"{path}/partitions/a/seek", {"timestamp": "2020-01-01T00:00:00Z"})
+        again = queue.popped(4, partition="a", consumerGroup=group)
+        assert data(again) == [1, 2, 4, 5]
+        assert queue.ack(again[-1])["leaseReleased"] is True
+        assert queue.pop(batch=9, partitions=9, consumerGroup=group) is None, "b is where it was"
     for bad in ({}, {"timestamp": "soon"}, {"toEnd": False}):
         queue.call("POST", f"{path}/seek", bad, status=400)
 
