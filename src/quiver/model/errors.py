@@ -318,6 +318,11 @@ class StorageUnavailable(Overloaded):
     sentence = "the database cannot be used now ({problem}); the broker keeps trying: try again in a moment"
 
 
+class CoordinationUnavailable(Overloaded):
+    code, status, retryable = "coordination_unavailable", 503, True
+    sentence = "etcd cannot be used now ({problem}); the broker keeps trying: try again in a moment"
+
+
 class ShuttingDown(QuiverError):
     code, status, retryable = "shutting_down", 503, True
     sentence = "the broker is shutting down; try again in a moment or on another broker"
