@@ -1,12 +1,11 @@
 """Members that poll: each call goes to the owner of the group, which asks the owners of its partitions."""
 
-import asyncio
-
 from quiver.broker.broker import Broker
 from quiver.links.peers import Peers
 from quiver.links.request import Reply
 from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
+from quiver.routing.late_results import call_leasing
 from quiver.routing.owners import Owners
 from quiver.routing.polling.polled_parts import all_received, polled_of
 from quiver.routing.polling.requests import (
@@ -88,13 +87,7 @@ class RoutedPoll:
         if worker == self._owners.worker:
             return await self._local.poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit)
         request = PollFor(group, member_id, timeout_ms, limit)
-        call = self._peers.begin(worker, request, on_late=self._on_late)
-        try:
-            reply = await call
-        except asyncio.CancelledError:
-            if call.done() and not call.cancelled() and call.exception() is None:
-                self._on_late(call.result())  # it came in the turn in which the caller gave up
-            raise
+        reply = await call_leasing(self._peers, worker, request, self._on_late)
         return polled_of(reply.value, reply.payload, self._catalogue)
 
     async def give_back(self, polled: list[PolledPartition]) -> None:
