@@ -15,6 +15,7 @@ from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
+from quiver.routing.controller_route import ControllerRoute
 from quiver.routing.dead_letters.jobs import RoutedRedriveJobs
 from quiver.routing.dead_letters.service import RoutedDeadLetters
 from quiver.routing.delays.service import RoutedDelays
@@ -54,7 +55,8 @@ class RoutedBroker:
         self._local = local
         self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
         owners, scatter = Owners(local), Scatter(peers)
-        self._topics = RoutedTopics(local, owners, peers, scatter)
+        controller = ControllerRoute(local, peers)
+        self._topics = RoutedTopics(local, owners, controller, scatter)
         passed_on = PassedOnFrames()
         self._messages = RoutedMessages(local, owners, peers, passed_on)
         self._fetch = RoutedFetch(local, owners, peers)
@@ -76,9 +78,8 @@ class RoutedBroker:
         self.searches = RoutedSearches(local, owners, peers)
         self.tails = RoutedTails(local, owners, peers)
         self.delays = RoutedDelays(local, owners, peers, scatter)
-        is_controller = owners.placement.is_controller
-        self.redrive_jobs = local.redrive_jobs if is_controller else RoutedRedriveJobs(peers)
-        self.schedules = local.schedules if is_controller else RoutedSchedules(peers)
+        self.redrive_jobs = RoutedRedriveJobs(controller)
+        self.schedules = RoutedSchedules(controller)
         self.transactions = RoutedTransactions(local, peers, passed_on)
         self.metrics = RoutedMetrics(local, scatter, note or OwnNote())
         self.sampler = RoutedSampler(local, scatter)
