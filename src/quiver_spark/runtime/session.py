@@ -34,7 +34,7 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
 _PLAIN_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 """Otherwise Arrow checks for each value that is read whether its buffer is open and large enough and whether it is
-null, after Spark did: a fifth of what the JVM does with a row."""
+null, after Spark has done so."""
 _QUERY_SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
