@@ -49,7 +49,7 @@ async def keep_collections_short() -> None:
 
 
 def _most_blocks() -> int:
-    """Blocks of memory are counted in less than a millisecond, objects that are set aside take a tenth of a second."""
+    """Blocks of memory are counted in a millisecond; to count the objects that are set aside takes a hundred."""
     in_use = sys.getallocatedblocks()
     return max(_GROWTH * in_use, in_use + _GROWTH_AT_LEAST)
 
