@@ -10,7 +10,7 @@ from quiver.records.header import HEADER_BYTES, NO_PRODUCER, FrameHeader, Stampe
 from quiver.records.read import split_frames
 from quiver.storage.port import LogOptions
 from quiver.storage.postgres.appending.pending import PendingAppend, append_statement, append_values
-from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.recovery import AppendRecovery, segment_limits
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
 from quiver.storage.postgres.buffering.buffer_file import BufferedAppend
 from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
@@ -236,8 +236,7 @@ class BufferReplay:
             pending.state.apply(pending.append)
 
     def _limits(self, log_id: str) -> SegmentLimits:
-        found, default = self._recovery.limits.get(log_id), LogOptions()
-        return found or SegmentLimits(default.segment_bytes, default.roll_after_ms)
+        return self._recovery.limits.get(log_id) or segment_limits(LogOptions())
 
 
 def _frame(data: memoryview, position: int, header: FrameHeader) -> StampedFrame:
