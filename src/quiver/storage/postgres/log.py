@@ -79,7 +79,8 @@ class PostgresLog:
 
     @property
     def outage(self) -> str | None:
-        return self._resources.database.problem
+        problem, buffer = self._resources.database.problem, self._resources.buffer
+        return problem if problem is None or buffer is None or buffer.problem is None else buffer.problem
 
     @property
     def has_buffer(self) -> bool:

@@ -106,7 +106,6 @@ class BufferReplay:
 
     async def _pass(self) -> None:
         """Up to the end of the file, and until nothing is being written to it."""
-        self._position = max(self._position, self._buffer.first_position)
         while self._position < self._buffer.end_position or self._buffer.is_busy:
             appends = await self._buffer.read(self._position)
             if appends:
