@@ -18,7 +18,6 @@ ROUNDS = 50
 CHUNK = 10_000
 RETENTION_BYTES = 64 << 20
 """Of each partition; about what 600,000 messages take."""
-SETTINGS = {"segment_bytes": "8MiB", "retention_bytes": RETENTION_BYTES, "partitions": PARTITIONS}
 SIZES = """
 select sum(pg_total_relation_size(c.oid)), sum(pg_stat_get_live_tuples(c.oid)), sum(pg_stat_get_dead_tuples(c.oid)),
     sum(pg_total_relation_size(c.oid)) filter (where c.relname !~ '^frame')
@@ -90,7 +89,7 @@ def _in_and_out(address: str, port: int, count: int, payload: Payload, watch: Wa
         psycopg.connect(f"host={HOST} port={port} user={USER} dbname=postgres", autocommit=True) as database,
         quiver.connect(address) as client,
     ):
-        client.topics.create("sizes", **SETTINGS)
+        client.topics.create("sizes", partitions=PARTITIONS, segment_bytes="8MiB", retention_bytes=RETENTION_BYTES)
         watch.start()
         with client.producer("sizes") as producer, client.read("sizes", start="earliest") as reader:
             batches: Any = reader.batches()

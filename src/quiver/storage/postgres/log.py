@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quiver.log.removed_front import RemovedFront
-from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_view import out_of_range
 from quiver.model.errors import Closed, PartitionOffline
 from quiver.records.header import StampedFrame
@@ -13,7 +12,8 @@ from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
-from quiver.storage.postgres.appending.pending import PendingAppend
+from quiver.storage.postgres.appending.pending import PendingAppend, resolve_append
+from quiver.storage.postgres.appending.recovery import segment_limits
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
 from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.compaction import PostgresCompaction
@@ -24,10 +24,6 @@ from quiver.storage.postgres.snapshots import PostgresSnapshots
 
 RESERVED_AHEAD = 1 << 20
 OnEnd = Callable[[Exception | None], None]
-
-
-def segment_limits(options: LogOptions) -> SegmentLimits:
-    return SegmentLimits(options.segment_bytes, options.roll_after_ms)
 
 
 class PostgresLog:
@@ -83,7 +79,8 @@ class PostgresLog:
 
     @property
     def outage(self) -> str | None:
-        return self._resources.database.problem
+        problem, buffer = self._resources.database.problem, self._resources.buffer
+        return problem if problem is None or buffer is None or buffer.problem is None else buffer.problem
 
     @property
     def has_buffer(self) -> bool:
@@ -179,7 +176,7 @@ class PostgresLog:
 
     async def _append_now(self, frames: Sequence[StampedFrame], *, sync: bool) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._submit(self._planned(frames, sync=sync), partial(_resolve, future))
+        self._submit(self._planned(frames, sync=sync), partial(resolve_append, future))
         await asyncio.shield(future)
 
     async def _append_to_memory(self, frames: Sequence[StampedFrame]) -> None:
@@ -212,7 +209,7 @@ class PostgresLog:
             found = await self._resources.recovery.look(self.state, PlannedAppend(self.state, (), self._limits))
             if found.append.frames:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._submit(found.append, partial(_resolve, future))
+                self._submit(found.append, partial(resolve_append, future))
                 await future
 
     async def sync(self) -> None:
@@ -397,12 +394,3 @@ class PostgresLog:
         self._check_open()
         if self.state.failure is not None:
             raise PartitionOffline(partition=self.log_id, problem=self.state.failure)
-
-
-def _resolve(future: "asyncio.Future[None]", error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)

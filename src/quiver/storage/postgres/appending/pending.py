@@ -1,5 +1,6 @@
 """An append that waits for its commit, and the statement for several of them."""
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
@@ -71,3 +72,12 @@ def _changes(bundle: Sequence[PendingAppend]) -> list[object]:
 
 def _columns(rows: Sequence[tuple[object, ...]], count: int) -> list[object]:
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]
+
+
+def resolve_append(future: "asyncio.Future[None]", error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(None)
+    else:
+        future.set_exception(error)

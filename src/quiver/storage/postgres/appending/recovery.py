@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import PartitionOffline, StaleEpoch
 from quiver.records.header import HEADER_BYTES
+from quiver.storage.port import LogOptions
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState, SegmentTotals
 from quiver.storage.postgres.database.database import Database
 from quiver.storage.postgres.database.errors import unavailable
@@ -96,3 +97,7 @@ class AppendRecovery:
             "database was promoted or restored, what is missing is lost"
         )
         return PartitionOffline(partition=state.log_id, problem=state.failure)
+
+
+def segment_limits(options: LogOptions) -> SegmentLimits:
+    return SegmentLimits(options.segment_bytes, options.roll_after_ms)

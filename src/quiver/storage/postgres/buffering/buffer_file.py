@@ -20,6 +20,8 @@ VERSION = 1
 _RECORD = struct.Struct("<II")
 _NAME = struct.Struct("<H")
 _READ_BYTES = 4 * MIB
+_HEADER_BYTES = 256
+"""The first record is shorter."""
 
 
 class BufferHeader(msgspec.Struct, frozen=True, array_like=True):
@@ -51,29 +53,45 @@ class BufferFile:
         self.size_bytes = 0
 
     def open(self) -> None:
-        """Finds what an earlier process has left; a record that is cut off at the end is removed."""
+        """Finds what an earlier process has left; a record that is cut off at the end is moved to another file."""
         self._files.make_directory(self.path.parent)
         if not self.path.exists():
             return
-        fd = self._fd = self._files.open(self.path)
-        found = self._files.size(fd)
-        first = self._read_record(0, found)
+        self._fd = self._files.open(self.path)
+        try:
+            self._find(self._fd, self._files.size(self._fd))
+        except BaseException:
+            self.close()
+            raise
+
+    def _find(self, fd: int, size: int) -> None:
+        first = self._read_record(0, size)
         if first is None:
+            if size > _HEADER_BYTES:  # a file whose first record was cut off has no others
+                raise InvalidSetting(setting="buffer_dir", problem=f"{self.path} is damaged; move it away")
             self.remove()
             return
         self.header, self.first_position = _decoded(self.path, first[0]), first[1]
         end = self.first_position
-        while (record := self._read_record(end, found)) is not None:
+        while (record := self._read_record(end, size)) is not None:
             end = record[1]
-        if end < found:
-            logger.warning(
-                "%s: its last %d bytes are no whole record and were never confirmed", self.path, found - end
-            )
-            self._files.truncate(fd, end)
-            self._files.fdatasync(fd)
+        if end < size:
+            self._cut(fd, end, size)
         self.size_bytes = end
 
+    def _cut(self, fd: int, end: int, size: int) -> None:
+        kept = self.path.with_suffix(".cut")
+        logger.warning("%s: its last %d bytes are no whole record; they are in %s now", self.path, size - end, kept)
+        other = self._files.open(kept, create=True)
+        try:
+            self._files.pwritev(other, [self._files.pread(fd, size - end, end)], 0)
+        finally:
+            self._files.close(other)
+        self._files.truncate(fd, end)
+        self._files.fdatasync(fd)
+
     def create(self, header: BufferHeader) -> None:
+        self.close()
         self._fd = self._files.open(self.path, create=True)
         self._files.truncate(self._fd, 0)
         self.header = header
@@ -114,7 +132,7 @@ class BufferFile:
     def read(self, position: int) -> list[BufferedAppend]:
         """Some appends from a position on; none at the end."""
         found: list[BufferedAppend] = []
-        start = position
+        start = position = max(position, self.first_position)
         while position - start < _READ_BYTES and (record := self._read_record(position, self.size_bytes)) is not None:
             content, position = record
             (length,) = _NAME.unpack_from(content)

@@ -119,10 +119,6 @@ class PublishBuffer:
     # replaying
 
     @property
-    def first_position(self) -> int:
-        return self._file.first_position
-
-    @property
     def end_position(self) -> int:
         return self._file.size_bytes
 

@@ -10,7 +10,7 @@ from quiver.records.header import HEADER_BYTES, NO_PRODUCER, FrameHeader, Stampe
 from quiver.records.read import split_frames
 from quiver.storage.port import LogOptions
 from quiver.storage.postgres.appending.pending import PendingAppend, append_statement, append_values
-from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.recovery import AppendRecovery, segment_limits
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
 from quiver.storage.postgres.buffering.buffer_file import BufferedAppend
 from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
@@ -106,7 +106,6 @@ class BufferReplay:
 
     async def _pass(self) -> None:
         """Up to the end of the file, and until nothing is being written to it."""
-        self._position = max(self._position, self._buffer.first_position)
         while self._position < self._buffer.end_position or self._buffer.is_busy:
             appends = await self._buffer.read(self._position)
             if appends:
@@ -236,8 +235,7 @@ class BufferReplay:
             pending.state.apply(pending.append)
 
     def _limits(self, log_id: str) -> SegmentLimits:
-        found, default = self._recovery.limits.get(log_id), LogOptions()
-        return found or SegmentLimits(default.segment_bytes, default.roll_after_ms)
+        return self._recovery.limits.get(log_id) or segment_limits(LogOptions())
 
 
 def _frame(data: memoryview, position: int, header: FrameHeader) -> StampedFrame:
