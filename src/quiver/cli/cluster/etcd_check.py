@@ -17,13 +17,16 @@ from quiver.system.randomness import SystemRandomness
 
 _TIMES = 50
 _LEASE_MS = 10_000
+_MEMBER_SECONDS = 2.0
 
 
 async def check_etcd(address: EtcdAddress) -> dict[str, Any]:
     """Writes a key of its own, which goes with its lease. Raises CoordinationUnavailable, InvalidSetting."""
     engine = EtcdCoordination(address)
     try:
-        members = [await _member(address, number) for number in range(len(address.endpoints))]
+        members = await asyncio.gather(*(_member(address, number) for number in range(len(address.endpoints))))
+        if all(member["version"] is None for member in members):
+            raise CoordinationUnavailable(problem=members[0]["problem"])
         return {"name": address.name, "members": members} | await _times(engine)
     finally:
         await engine.close()
@@ -32,11 +35,11 @@ async def check_etcd(address: EtcdAddress) -> dict[str, Any]:
 async def _member(address: EtcdAddress, number: int) -> dict[str, Any]:
     endpoint = address.endpoints[number]
     with closing(EtcdClient(address._replace(endpoints=(endpoint,)))) as client:
-        client.call_seconds = 2.0
+        client.call_seconds = _MEMBER_SECONDS
         try:
             status = await client.call("/v3/maintenance/status", {}, StatusAnswer)
         except (*FAILED, Refused, CoordinationUnavailable) as error:
-            return {"endpoint": str(endpoint), "version": None, "problem": str(error)}
+            return {"endpoint": str(endpoint), "version": None, "problem": client.problem or str(error)}
     problem = None if status.leader else "it knows no leader"
     return {"endpoint": str(endpoint), "version": status.version, "problem": problem}
 

@@ -7,10 +7,10 @@ every watch, also where others use the same etcd.
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Any
+from typing import Any, TypeVar
 
 from quiver.coordination.etcd.address import EtcdAddress
-from quiver.coordination.etcd.client import EtcdClient, Refused
+from quiver.coordination.etcd.client import EtcdClient, HasHeader, Refused
 from quiver.coordination.etcd.keys import Keys
 from quiver.coordination.etcd.messages import (
     Answer,
@@ -36,6 +36,8 @@ from quiver.coordination.port import (
 )
 from quiver.model.errors import CoordinationUnavailable, InvalidRequest, InvalidSetting
 from quiver.system.network import Network
+
+T = TypeVar("T", bound=HasHeader)
 
 _PAGE_KEYS = 500
 _INVALID, _NOT_FOUND, _TOO_LARGE, _OUT_OF_RANGE = 3, 5, 8, 11
@@ -124,15 +126,14 @@ class EtcdCoordination:
             if refused.code != _NOT_FOUND:
                 raise _setting(refused) from refused
 
-    async def _call(self, path: str, request: dict[str, Any], kind: type[Any]) -> Any:
+    async def _call(self, path: str, request: dict[str, Any], kind: type[T]) -> T:
         try:
             return await self.client.call(path, request, kind)
         except Refused as refused:
             raise _setting(refused) from refused
 
     async def _read(self, request: dict[str, Any]) -> RangeAnswer:
-        answer: RangeAnswer = await self._call("/v3/kv/range", request, RangeAnswer)
-        return answer
+        return await self._call("/v3/kv/range", request, RangeAnswer)
 
     async def _range(self, prefix: str) -> KeyRange:
         """Page by page, all of one revision."""
