@@ -28,6 +28,9 @@ def test_queues_are_counted(queue: QueenCaller) -> None:
     assert one["messages"] == {"total": 4, "pending": 2, "processing": 2, "completed": 0}
     detail = queue.call("GET", f"/resources/queues/{queue.queue}")
     assert {each["name"]: each["messages"]["total"] for each in detail["partitions"]} == {"a": 3, "b": 1}
+    listed = queue.call("GET", f"/resources/partitions?queue={queue.queue}&limit=1&offset=1")
+    assert (listed["total"], [each["name"] for each in listed["partitions"]]) == (2, ["b"])
+    assert queue.call("GET", f"/resources/queues/{queue.queue}/depth")["depth"] == 4
     assert (detail["totals"]["total"], detail["options"]["leaseTime"], detail["id"]) == (4, 60, one["id"])
     spaces = queue.call("GET", "/resources/namespaces")["namespaces"]
     assert [each["messages"]["total"] for each in spaces if each["namespace"] == f"ns-{queue.queue}"] == [4]

@@ -48,6 +48,14 @@ async def queue_numbers(
     )
 
 
+async def unsettled_count(broker: "Facade", topic: Topic) -> int:
+    """Messages that wait or are being processed, for queue mode or the group that is furthest behind."""
+    chosen = _chosen(await broker.queue_depths.of_all(topic.name))
+    if chosen is None:
+        return (await broker.describe(topic.name)).message_count
+    return chosen.ready + chosen.retrying + chosen.blocked + chosen.leased
+
+
 def _chosen(depths: "Sequence[QueueDepth]") -> "QueueDepth | None":
     """Queue mode where it is used, otherwise the group that is furthest behind."""
     for depth in depths:
