@@ -147,7 +147,7 @@ def look_at_generations(world: World, actor: str) -> None:
             world.rest()
             continue
         if answer.status == 200:
-            world.recorder.end(look, of=group, number=answer.body["generation"])
+            world.recorder.end(look, whose=group, number=answer.body["generation"])
 
 
 def look_with_sdk(world: World, actor: str) -> None:

@@ -159,7 +159,7 @@ class HttpTransaction:
         if answer is None or answer.status != 200:
             return False
         epoch, producer = answer.body["epoch"], answer.body["producer_id"]
-        self._world.recorder.end(event, of=str(producer), number=epoch)
+        self._world.recorder.end(event, whose=str(producer), number=epoch)
         self._key = {"producer_id": producer, "epoch": epoch, **named}
         return True
 

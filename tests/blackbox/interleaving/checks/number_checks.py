@@ -18,8 +18,8 @@ def check_epochs_rise(evidence: Evidence) -> Iterator[Violation]:
 def _falls(evidence: Evidence, what: str, least_step: int) -> Iterator[Violation]:
     """Events whose number is below that of one that was over when they began."""
     events = [event for event in evidence.of(what) if event.outcome == "ok"]
-    for name in sorted({event.details["of"] for event in events}):
-        own = [event for event in events if event.details["of"] == name]
+    for name in sorted({event.details["whose"] for event in events}):
+        own = [event for event in events if event.details["whose"] == name]
         ended = sorted(own, key=lambda event: event.ended)
         highest, place = -1, 0
         for event in own:
