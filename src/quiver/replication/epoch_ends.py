@@ -3,6 +3,9 @@
 from quiver.replication.follower import EpochEnd
 from quiver.storage.port import Log
 
+MAX_EPOCH = 2**31 - 1
+"""What fits into the header of a frame."""
+
 
 async def last_epoch(log: Log, at_most: int) -> EpochEnd:
     """The largest epoch up to one that has frames in a log, and where they end; -1 when there are none.

@@ -3,7 +3,7 @@
 import asyncio
 
 from quiver.records.header import HEADER_BYTES, StampedFrame, read_stamped_header
-from quiver.replication.epoch_ends import last_epoch
+from quiver.replication.epoch_ends import MAX_EPOCH, last_epoch
 from quiver.replication.follower import EpochEnd, Follower, cut
 from quiver.replication.messages import Align, Append, Position
 from quiver.storage.port import Log
@@ -21,7 +21,7 @@ class Replica:
         async with self.turn:
             if not self.follower.promise(message.epoch) or self.follower.is_aligned:
                 return self._position()
-            own = await last_epoch(self.log, message.epoch)
+            own = await last_epoch(self.log, MAX_EPOCH)
             if message.common is not None:
                 theirs = EpochEnd(*message.common)
                 found = cut(own, await last_epoch(self.log, theirs.epoch), theirs)
@@ -29,7 +29,7 @@ class Replica:
                     await self.log.truncate(found.offset)
                 if found.is_aligned:
                     self.follower.align(message.epoch)
-                own = await last_epoch(self.log, message.epoch)
+                own = await last_epoch(self.log, MAX_EPOCH)
             return self._position(own.epoch)
 
     async def append(self, message: Append) -> Position:

@@ -50,6 +50,8 @@ class ReplicatedStorage:
         self.units: dict[str, tuple[Unit, int]] = {}
         """By log, with the revision."""
         self._leading: dict[str, Leading] = {}
+        self._logs: dict[str, ReplicatedLog] = {}
+        """Of what it leads, or has led."""
         self._replicas: dict[str, Replica] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._known = asyncio.Event()
@@ -80,9 +82,10 @@ class ReplicatedStorage:
                 await leading.close()
             if leading is None or leading.is_closed:
                 leading = await self._lead(log_id, options)
-        leading.log.configure(options)
+        log = self._logs[log_id]
+        log.configure(options)
         await leading.committed(leading.leader.election_end)
-        return ReplicatedLog(leading.log, leading)
+        return log
 
     def leads(self, log_id: str) -> bool:
         """Whether the key names this process."""
@@ -107,6 +110,7 @@ class ReplicatedStorage:
             return await self._write(log_id, changed, expected)
 
         leading = self._leading[log_id] = Leading(leader, log_id, log, self._links, write, self._settings)
+        self._logs[log_id] = ReplicatedLog(log, leading)
         leading.start(options)
         return leading
 
@@ -214,6 +218,7 @@ class ReplicatedStorage:
     async def _release(self, directory: str) -> None:
         for log_id in [each for each in self._leading if each.startswith(f"{directory}/")]:
             await self._leading.pop(log_id).close()
+            del self._logs[log_id]
         for log_id in [each for each in self._replicas if each.startswith(f"{directory}/")]:
             del self._replicas[log_id]
 

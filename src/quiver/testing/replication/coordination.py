@@ -91,7 +91,7 @@ class CoordinationClient:
         fate = chance.random()
         if not self._is_reachable or fate < _LOST:
             if self._is_reachable and chance.random() < 0.5:  # on its way, long after the caller has given up
-                self._model.world.later(chance.random() * _LATEST_SECONDS, apply)
+                self._model.world.later(chance.random() * _LATEST_SECONDS, lambda: _ignore(apply()))
             await asyncio.sleep(0.3)
             raise CoordinationUnavailable(problem="no response")
         result = apply()
@@ -99,3 +99,7 @@ class CoordinationClient:
         if not self._is_reachable or fate < 2 * _LOST:
             raise CoordinationUnavailable(problem="the response was lost")
         return result
+
+
+def _ignore(_: object) -> None:
+    """Of a call whose caller has given up."""

@@ -75,6 +75,7 @@ class SimulatedNode:
         self.local: LocalStorage | None = None
         self.led: dict[str, ReplicatedLog] = {}
         """Logs that it serves."""
+        self._opening: dict[str, asyncio.Task[None]] = {}
         self._writing: dict[str, asyncio.Lock] = {}
 
     @property
@@ -86,7 +87,7 @@ class SimulatedNode:
         self._world.note("start", self.number)
         loop = self.loop = SimulatedLoop(self._world, f"node-{self.number}/{self._starts}", self._on_error)
         self._files = SimulatedFiles(self.disk, self.clock, self.kill)
-        self.led, self._writing = {}, {}
+        self.led, self._opening, self._writing = {}, {}, {}
         loop.call_soon(lambda: loop.create_task(self._run(loop)))
 
     def kill(self) -> None:
@@ -129,15 +130,13 @@ class SimulatedNode:
 
     async def _serve(self, storage: ReplicatedStorage) -> None:
         """Opens what it leads. An opening that waits for followers does not hold up others."""
-        opening: dict[str, asyncio.Task[None]] = {}
         while True:
             for log_id in storage.units:
                 log = self.led.get(log_id)
                 if log is not None and log.is_over:
                     del self.led[log_id]
-                if storage.leads(log_id) and log_id not in self.led and log_id not in opening:
-                    task = opening[log_id] = asyncio.get_running_loop().create_task(self._lead(storage, log_id))
-                    task.add_done_callback(lambda _, each=log_id: opening.pop(each))
+                if storage.leads(log_id) and log_id not in self.led and log_id not in self._opening:
+                    self._opening[log_id] = asyncio.get_running_loop().create_task(self._lead(storage, log_id))
             await asyncio.sleep(0.05)
 
     async def _lead(self, storage: ReplicatedStorage, log_id: str) -> None:
@@ -145,6 +144,8 @@ class SimulatedNode:
             self.led[log_id] = await storage.open_log(log_id, OPTIONS)
         except QuiverError as error:
             self._world.note("not opened", self.number, log_id, type(error).__name__)
+        finally:
+            self._opening.pop(log_id, None)
 
     async def _handle(self, message: Any) -> Any:
         if isinstance(message, Publish):
