@@ -37,6 +37,10 @@ def test_queues_are_counted(queue: QueenCaller) -> None:
     assert "work" in [each["task"] for each in queue.call("GET", "/resources/tasks")["tasks"]]
     assert queue.call("GET", "/resources/overview")["queues"] >= 1
     assert queue.ack(first)["success"] is True
+    queue.call("DELETE", f"/queues/{queue.queue}/clear?partition=b")
+    assert queue.pop(partition="b") is None
+    queue.call("DELETE", f"/queues/{queue.queue}/clear")
+    assert queue.call("GET", f"/resources/queues/{queue.queue}/depth")["depth"] == 0
     for existed in (True, False):
         gone = queue.call("DELETE", f"/resources/queues/{queue.queue}")
         assert gone == {"deleted": True, "queue": queue.queue, "existed": existed}

@@ -22,7 +22,7 @@ SETTINGS = QueueSettings(max_attempts=3, backoff_ms=1_000)
 CONSUMERS = st.sampled_from(["ann", "bob"])
 KEYS = st.lists(
     st.sampled_from([b"hot", b"hot", b"hot", b"a", b"b", b"c", b"d", b"", None, None, None]), min_size=1, max_size=6
-)
+) | st.sampled_from([[b"hot"] * 9, [b"a"] * 8])
 LEVELS = st.sampled_from([2, 2, 2, 0, 4])
 DELAYS = st.sampled_from([0, 0, 500, 4_000])
 PART = st.lists(st.booleans(), min_size=1, max_size=6)

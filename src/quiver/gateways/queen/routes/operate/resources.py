@@ -13,9 +13,11 @@ from quiver.gateways.queen.messages import shown_time
 from quiver.gateways.queen.options import QueueOptions, definition_of
 from quiver.gateways.queen.partition_index import PartitionIndex
 from quiver.gateways.queen.queue_numbers import QueueNumbers, queue_numbers
-from quiver.gateways.queen.queues import QueenQueues, checked_queue, partition_name
+from quiver.gateways.queen.queues import QueenQueues, checked_queue, partition_key, partition_name
 from quiver.gateways.queen.routes.operations import queen_operation, queue_of
-from quiver.model.errors import TopicNotFound
+from quiver.gateways.queen.seek import PartitionSeek
+from quiver.model.errors import GroupNotEmpty, TopicNotFound
+from quiver.model.position import LATEST
 from quiver.model.topic import Topic
 from quiver.system.pace import paced
 
@@ -121,6 +123,16 @@ class QueueDepthResponse(msgspec.Struct, kw_only=True):
     processing: int
 
 
+class ClearQuery(msgspec.Struct, kw_only=True):
+    partition: Annotated[str | None, Meta(description="Only this one.")] = None
+
+
+class QueueCleared(msgspec.Struct, kw_only=True):
+    success: bool
+    queue: str
+    partition: str | None
+
+
 class QueueDeleted(msgspec.Struct, kw_only=True):
     deleted: bool
     queue: str
@@ -214,6 +226,18 @@ class ResourceRoutes:
             )
         )
 
+    async def clear(self, request: Request) -> Response:
+        """All messages are removed; of one partition, they are settled for every group."""
+        topic = self._broker.topic(queue_of(request))
+        partition = request.query(ClearQuery).partition
+        if partition is None:
+            await self._broker.purge_topic(topic.name)
+        else:
+            key, seek = partition_key(partition), PartitionSeek(self._broker)
+            for depth in await self._broker.queue_depths.of_all(topic.name):
+                await seek.move(topic, depth.group, key, LATEST)
+        return Response(QueueCleared(success=True, queue=topic.name, partition=partition))
+
     async def delete(self, request: Request) -> Response:
         """Also one that does not exist, so that it may be repeated."""
         name = queue_of(request)
@@ -298,6 +322,15 @@ def resource_routes(broker: "Facade", queues: QueenQueues, index: PartitionIndex
                 QueenPartitionList,
                 query=PartitionsQuery,
                 errors=(TopicNotFound,),
+            )
+        },
+        "/api/v1/queues/{queue}/clear": {
+            "DELETE": queen_operation(
+                routes.clear,
+                "Remove the messages of a queue, or settle those of a partition",
+                QueueCleared,
+                query=ClearQuery,
+                errors=(TopicNotFound, GroupNotEmpty),
             )
         },
         f"{root}/queues/{{queue}}/depth": {
