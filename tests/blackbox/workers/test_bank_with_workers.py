@@ -73,6 +73,7 @@ def _start_with(broker: BrokerProcess, number: str) -> None:
 
 def _pause(pid: int, seconds: float, *, goes_on: bool = True) -> None:
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(seconds)
+    until = time.monotonic() + seconds
+    wait_until(lambda: time.monotonic() >= until, seconds + 10, "the pause is over")
     if goes_on:
         os.kill(pid, signal.SIGCONT)
