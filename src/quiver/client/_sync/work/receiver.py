@@ -170,7 +170,8 @@ class Receiver:
             if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
                 return 0
             room = min(self._room(), MOST_PER_RECEIVE, self._unacked_room())
-            is_worth_it = room >= self.window.step or now - self._asked_at >= _SMALL_REQUEST_SECONDS
+            step = min([self.window.step, *(max(1, limit // 4) for limit in self._max_unacked.values())])
+            is_worth_it = room >= step or now - self._asked_at >= _SMALL_REQUEST_SECONDS
             if room < 1 or not is_worth_it:
                 return 0
             self._asked, self._asked_at = room, now
