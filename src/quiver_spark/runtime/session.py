@@ -31,10 +31,6 @@ _logger = logging.getLogger(__name__)
 OLDEST_JAVA = 17
 SHUFFLE_SETTING = "spark.sql.shuffle.partitions"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-_EXECUTOR_JAVA_OPTIONS = "spark.executor.extraJavaOptions"
-_PLAIN_ARROW = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-"""Otherwise Arrow checks for each value that is read whether its buffer is open and large enough and whether it is
-null, after Spark has done so."""
 _QUERY_SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
@@ -181,7 +177,7 @@ def find_java() -> Java:
 def java_options() -> str:
     """The options of Java in a session that sets none."""
     logging = Path(__file__).absolute().with_name("log4j2.properties").as_uri()
-    return f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC {_PLAIN_ARROW}"
+    return f"-Dlog4j2.configurationFile={logging} -XX:+UseParallelGC"
 
 
 def _submitted() -> dict[str, str]:
@@ -204,7 +200,6 @@ def _settings(master: str) -> dict[str, str]:
     if is_local(master):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         return {**usual, SHUFFLE_SETTING: str(len(os.sched_getaffinity(0)))}
-    usual[_EXECUTOR_JAVA_OPTIONS] = _PLAIN_ARROW
     if _SUBMITTED in os.environ or "SPARK_LOCAL_IP" in os.environ:
         return usual
     address = address_towards(master)
