@@ -131,7 +131,7 @@ LAG_MESSAGES = _series(
     "group_lag_messages",
     "gauge",
     "topic group",
-    "Messages that a group has not read: not committed by a stream group, ready in a queue group",
+    "Messages that a group has not read: not committed by a stream group, ready or blocked in a queue group",
     "If it keeps growing, add members (up to the number of partitions) or consumers.",
 )
 LAG_SECONDS = _series(

@@ -122,6 +122,8 @@ class QueueDepth(msgspec.Struct, array_like=True, frozen=True):
     paused_since_ms: int | None = None
     """Set while the group gets nothing from the topic."""
     pause_reason: str = ""
+    blocked: int = 0
+    """In groups ordered by key: messages that wait for an earlier one of their key."""
 
 
 class QueueDepths(Message, tag=142, frozen=True):

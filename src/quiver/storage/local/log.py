@@ -113,7 +113,8 @@ class LocalLog:
             if self._tiers.memory is not None:
                 await self._resources.writes.run(self._tiers.spill)
             plan = self._disk.appender.plan(frames)
-            if self._options.durability == "fsync" and sync and self._wal_appends.takes(plan):
+            is_for_wal = self._options.durability == "fsync" and sync and self._disk.appender.is_ready(plan)
+            if is_for_wal and self._wal_appends.takes(plan):
                 await self._wal_appends.append(frames, plan)
             else:
                 await self._append_in_thread(frames, plan, sync=sync)
@@ -147,7 +148,7 @@ class LocalLog:
         if self._tiers.memory is not None:
             return False
         plan = self._disk.appender.plan(frames)
-        if not self._wal_appends.takes(plan):
+        if not (self._disk.appender.is_ready(plan) and self._wal_appends.takes(plan)):
             return False
         self._wal_appends.begin_append(frames, plan, partial(self._end_append, on_end))
         self._turn.take_at_once()

@@ -103,7 +103,7 @@ async def _describe(broker: Facade, request: DescribeQueues) -> Message:
         found = await broker.queue_depths.of_all(request.topic)
     else:
         found = [await broker.queue_depths.of(request.topic, request.group)]
-    return QueueDepths([QueueDepth(*depth[:-1]) for depth in found])  # without `blocked`
+    return QueueDepths([QueueDepth(*depth) for depth in found])
 
 
 async def _pause(broker: Facade, request: PauseQueue) -> Message:

@@ -221,7 +221,7 @@ def _by_queue(details: "GroupDetails") -> "dict[str, list[PartitionLag]]":
 
 
 def _unsettled(part: "PartitionLag") -> int:
-    return part.messages + part.leased + part.retrying + part.blocked
+    return part.messages + part.leased + part.retrying
 
 
 def _lag(parts: "Sequence[PartitionLag]") -> tuple[int, float]:
