@@ -72,6 +72,10 @@ ROUTES: dict[str, list[str]] = {
     "/api/v1/resources/overview": [""],
     "/api/v1/resources/queues": [""],
     "/api/v1/resources/queues/{queue}": [""],
+    "/api/v1/resources/queues/{queue}/depth": [""],
+    "/api/v1/resources/partitions": ["", "?queue={topic}"],
+    "/api/v1/analytics/system-metrics": [""],
+    "/api/v1/analytics/worker-metrics": [""],
     "/api/v1/resources/tasks": [""],
     "/api/v1/status": [""],
     "/api/v1/status/analytics": ["?interval=hour"],
@@ -207,6 +211,7 @@ CHANGING_COMMANDS = {
     "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
     *("storage status", "storage migrate"),  # of a database, which this broker has not: tests/blackbox/postgres
+    "cluster etcd",  # of an etcd, which this broker has not: tests/blackbox/cluster
 }
 
 
