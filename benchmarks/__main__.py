@@ -23,7 +23,7 @@ from benchmarks.workloads import OWN_WORKLOADS
 from benchmarks.workloads.messages.quiver_comparison import compare_quiver
 
 ALL_WORKLOADS = (*WORKLOADS, *OWN_WORKLOADS)
-LONG_WORKLOADS = {"start-up"} | {name for name in OWN_WORKLOADS if name.startswith("spark-")}
+LONG_WORKLOADS = {"start-up", "postgres-sizes"} | {name for name in OWN_WORKLOADS if name.startswith("spark-")}
 """A quarter of an hour by themselves: measured when they are named."""
 
 
@@ -56,7 +56,9 @@ def _against(arguments: argparse.Namespace) -> int:
     names = sorted(_chosen(arguments))
     given = ["--scale", arguments.scale, "--repetitions", "1", "--without-limits", "--only", "quiver"]
     given += ["--workloads", ",".join(names), "--scratch", str(arguments.scratch)]
-    found = measure_against(arguments.against.resolve(), arguments.turns, given, arguments.scratch)
+    found = measure_against(
+        arguments.against.resolve(), arguments.turns, given, arguments.scratch, at_most_seconds=arguments.at_most
+    )
     print(show_ratios(found))
     return 1 if any(ratio.verdict == "worse" for ratio in found) else 0
 
@@ -166,6 +168,9 @@ def _arguments() -> argparse.Namespace:
         "--against", type=Path, metavar="DIR", help="measure the Quiver of another checkout and this one in turns"
     )
     parser.add_argument("--turns", type=int, default=5, help="how many turns (with --against; default: 5)")
+    parser.add_argument(
+        "--at-most", type=float, metavar="SECONDS", help="begin no further turn that would take longer (--against)"
+    )
     parser.add_argument("--scratch", type=Path, default=Path("/var/tmp"), help="where data is written (a real disk)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the result file goes")
     parser.add_argument(

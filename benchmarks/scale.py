@@ -1,6 +1,6 @@
-"""How much is measured: a whole run, a quick one, or just enough to see that everything works."""
+"""How much is measured: a whole run, a quick one, one for turns, or just enough to see that everything works."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.payload import Payload
 
@@ -70,6 +70,8 @@ QUICK = Scale(
     budget_seconds=135,
     workloads=("publish", "consume", "latency", "keyed", "http"),
 )
+TURNS = replace(QUICK, name="turns", share=0.5, budget_seconds=300)
+"""For `--against`: a figure takes about a second, so that it says more than how the first tenth of it went."""
 TINY = Scale(
     name="tiny",
     share=0.002,
@@ -86,4 +88,4 @@ TINY = Scale(
     budget_seconds=160,
     settle=False,
 )
-SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
+SCALES = {scale.name: scale for scale in (FULL, QUICK, TURNS, TINY)}

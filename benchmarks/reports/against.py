@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -48,17 +49,26 @@ class Ratio(NamedTuple):
         return "worse" if len(self.by_turn) > 1 and max(self.by_turn) < 1 else "unclear"
 
 
-def measure_against(base: Path, turns: int, arguments: Sequence[str], scratch: Path) -> list[Ratio]:
-    """Runs `python -m benchmarks` with these arguments on the source of `base` and on our own, in turns."""
+def measure_against(
+    base: Path, turns: int, arguments: Sequence[str], scratch: Path, *, at_most_seconds: float | None = None
+) -> list[Ratio]:
+    """Runs `python -m benchmarks` with these arguments on the source of `base` and on our own, in turns.
+
+    No turn begins that would end after `at_most_seconds`, if it took as long as the one before.
+    """
     if not (base / "src" / "quiver").is_dir():
         raise FileNotFoundError(f"{base} is not a checkout of Quiver: it has no src/quiver")
     pairs: list[tuple[Result, Result]] = []
+    begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="quiver-against-", dir=scratch) as folder:
         for turn in range(turns):
             first, second = (base, ROOT) if turn % 2 == 0 else (ROOT, base)
             one = _run(first, arguments, Path(folder) / f"{turn}-first")
             other = _run(second, arguments, Path(folder) / f"{turn}-second")
             pairs.append((one, other) if turn % 2 == 0 else (other, one))
+            used = time.monotonic() - begun
+            if at_most_seconds is not None and used + used / len(pairs) > at_most_seconds:
+                break
     return ratios(pairs)
 
 

@@ -1,4 +1,7 @@
-"""Publishing in transactions against plain publishing, and a commit over ten partitions against syncing ten files."""
+"""Publishing in transactions against plain publishing, and a commit against syncing as many files as partitions.
+
+A commit over one partition shows what of it does not depend on their number.
+"""
 
 import os
 import time
@@ -15,7 +18,7 @@ from benchmarks.servers.broker import Broker
 SIZE = 100
 FULL_MESSAGES = 6_000_000
 PRODUCERS = 8
-PARTITIONS = 10
+COMMIT_PARTITIONS = (10, 1)
 WARM_UP = 20
 RAW_BYTES = 512
 
@@ -29,7 +32,8 @@ def measure_transactions(run: Run) -> None:
             _measure(run, broker, f"large-{number}", "20,000 messages a transaction, 1 producer", 1, count, 20_000)
             many = f"1,000 messages a transaction, {PRODUCERS} producers"
             _measure(run, broker, f"many-{number}", many, PRODUCERS, count // 2, 1_000)
-            _measure_commits(run, broker, f"commits-{number}")
+            for partitions in COMMIT_PARTITIONS:
+                _measure_commits(run, broker, f"commits-{partitions}-{number}", partitions)
 
 
 def _measure(run: Run, broker: Broker, topic: str, detail: str, producers: int, count: int, size: int) -> None:
@@ -50,15 +54,14 @@ def _measure(run: Run, broker: Broker, topic: str, detail: str, producers: int, 
         client.topics.delete(topic)
 
 
-def _measure_commits(run: Run, broker: Broker, topic: str) -> None:
-    """A commit, ten syncs at once and one sync take turns, so that both see the same disk."""
-    _make(broker, topic, PARTITIONS)
+def _measure_commits(run: Run, broker: Broker, topic: str, partitions: int) -> None:
+    """A commit, as many syncs at once as partitions and one sync take turns, so that all see the same disk."""
+    _make(broker, topic, partitions)
     count = max(100, run.scale.latency_messages // 10)
-    with run.measuring(
-        "quiver", "transactions", durability="fsync", detail=f"commit over {PARTITIONS} partitions"
-    ) as metrics:
+    over = f"{partitions} partitions" if partitions > 1 else "1 partition"
+    with run.measuring("quiver", "transactions", durability="fsync", detail=f"commit over {over}") as metrics:
         commits, raw, one = run_roles(
-            {"commit": Role(_commit, (broker.address, topic, run.scratch, count))}, timeout=600
+            {"commit": Role(_commit, (broker.address, topic, partitions, run.scratch, count))}, timeout=600
         )["commit"].result
         metrics |= latency_metrics("commit", commits)
         metrics |= latency_metrics("raw", raw)
@@ -92,18 +95,20 @@ def _publish(address: str, topic: str, number: int, count: int, size: int, watch
     return sent
 
 
-def _commit(address: str, topic: str, scratch: Path, count: int, watch: Watch) -> tuple[list[float], ...]:
+def _commit(
+    address: str, topic: str, partitions: int, scratch: Path, count: int, watch: Watch
+) -> tuple[list[float], ...]:
     """Seconds of each commit, of syncing as many files at once, and of syncing one."""
     commits: list[float] = []
     raw: list[float] = []
     one: list[float] = []
-    files = [os.open(scratch / f"raw-{number}.bin", os.O_CREAT | os.O_WRONLY) for number in range(PARTITIONS)]
-    with quiver.connect(address) as client, ThreadPoolExecutor(PARTITIONS) as pool:
+    files = [os.open(scratch / f"raw-{number}.bin", os.O_CREAT | os.O_WRONLY) for number in range(partitions)]
+    with quiver.connect(address) as client, ThreadPoolExecutor(partitions) as pool:
         watch.start()
         for _ in range(count + WARM_UP):
             begin = 0.0
             with client.transaction("commits") as tx:
-                for partition in range(PARTITIONS):
+                for partition in range(partitions):
                     tx.publish(topic, b"x" * SIZE, partition=partition)
                 tx.flush()
                 begin = time.monotonic()

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import sys
 import time
 
 LONG_SECONDS = 0.005
@@ -11,13 +12,11 @@ _LOOK_EVERY_SECONDS, _IDLE_SECONDS = 0.02, 0.16
 _YOUNG = 50_000
 """Objects that are made before the collector looks at them: most of what a thousand requests in flight need is freed
 before, and is never looked at."""
-_LOOKED_AT_PER_SECOND = 4_000_000
-"""Objects, by a full collection; about."""
 _SHARE = 20
 """Full collections take at most a twentieth of the time."""
 _GROWTH = 2
-_SET_ASIDE_AT_LEAST = 500_000
-"""While fewer than twice this many objects are set aside, cycles among them are not worth a pause."""
+_GROWTH_AT_LEAST = 4_000_000
+"""Blocks of memory, about 400 MB: fewer are not worth a pause in which everything is looked at."""
 _NEVER = 1 << 30
 
 
@@ -26,12 +25,11 @@ async def keep_collections_short() -> None:
 
     Python's full collection looks at every long-lived object in one go: a second for ten thousand partitions. So it
     runs here, often, and when it takes long, the objects in use are set aside (frozen). They are still freed when
-    nothing refers to them, except for cycles: these wait until much more is set aside than was in use last time; then
-    everything is collected once more.
+    nothing refers to them, except for cycles: these wait until the process uses much more memory than it needed last
+    time; then everything is collected once more.
     """
     gc.set_threshold(_YOUNG, gc.get_threshold()[1], _NEVER)
-    known = gc.get_freeze_count()
-    most, added = _most_set_aside(known), 0.0
+    most = _most_blocks()
     pause = _LOOK_EVERY_SECONDS
     while True:
         await asyncio.sleep(pause)
@@ -43,19 +41,17 @@ async def keep_collections_short() -> None:
             took = time.thread_time() - begun
             if took > LONG_SECONDS:
                 gc.freeze()
-                added += took * _LOOKED_AT_PER_SECOND
-                if added > max(most - known, most // 8):  # counting takes time, too
-                    known, added = gc.get_freeze_count(), 0.0
-                    if known > most:
-                        gc.unfreeze()
-                        set_aside()
-                        known = gc.get_freeze_count()
-                        most = _most_set_aside(known)
+                if sys.getallocatedblocks() > most:
+                    gc.unfreeze()
+                    set_aside()
+                    most = _most_blocks()
             await asyncio.sleep(took * _SHARE if took < LONG_SECONDS else 0)
 
 
-def _most_set_aside(in_use: int) -> int:
-    return _GROWTH * max(in_use, _SET_ASIDE_AT_LEAST)
+def _most_blocks() -> int:
+    """Blocks of memory are counted in a millisecond; to count the objects that are set aside takes a hundred."""
+    in_use = sys.getallocatedblocks()
+    return max(_GROWTH * in_use, in_use + _GROWTH_AT_LEAST)
 
 
 def set_aside() -> None:

@@ -141,7 +141,9 @@ class IncomingLink:
         try:
             self._respond(correlation, await handle(request, payload))
         except asyncio.CancelledError:
-            self._send(correlation, encode_packet(correlation, _SHUTTING_DOWN if self._is_ending else _CANCELLED))
+            # What does not only wait is never ended for its caller: something that it needed has stopped here.
+            is_asked_for = request.only_waits and not self._is_ending
+            self._send(correlation, encode_packet(correlation, _CANCELLED if is_asked_for else _SHUTTING_DOWN))
             raise
         except Exception as error:
             self._fail(correlation, error)

@@ -15,7 +15,8 @@ from quiver.transactions.service import Transactions
 
 class Backlog(NamedTuple):
     lag_messages: int = 0
-    """Messages that stream groups have not committed and queue groups could receive, over all groups."""
+    """Messages that stream groups have not committed and queue groups could receive, now or after an earlier one of
+    the same key, over all groups."""
     dead_letters: int = 0
     delayed: int = 0
     open_transactions: int = 0

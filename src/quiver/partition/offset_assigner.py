@@ -96,8 +96,8 @@ class OffsetAssigner:
             assigned.outcomes.append((pending, Appended(-1, now_ms, duplicate=True)))
             return
         marker = Marker(pending.commit, now_ms)
-        frame = build_marker(pending.producer_id, pending.epoch, marker)
-        header = self._record(frame, unpack_header(frame), now_ms, assigned, marker)
+        frame, unstamped = build_marker(pending.producer_id, pending.epoch, marker)
+        header = self._record(frame, unstamped, now_ms, assigned, marker)
         closed = self._message_ids.close(header, commit=marker.commit)
         if closed is not None:
             assigned.id_changes.append(closed)

@@ -12,7 +12,7 @@ import msgspec
 
 from quiver.model.errors import InvalidFrame
 from quiver.model.priority import Priority
-from quiver.records.header import CONTROL, HEADER_BYTES, TRANSACTIONAL, FrameHeader
+from quiver.records.header import CONTROL, HEADER_BYTES, TRANSACTIONAL, FrameHeader, unpack_header
 from quiver.records.read import open_frame
 from quiver.records.single import single_frame
 
@@ -215,9 +215,9 @@ def _sum(some: tuple[int, ...], more: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16)
-def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:
+def build_marker(producer_id: int, epoch: int, marker: Marker) -> tuple[bytes, FrameHeader]:
     """The control frame that closes a transaction: the same in all partitions that are marked in one moment."""
-    return single_frame(
+    frame = single_frame(
         msgspec.msgpack.encode(marker),
         None,
         timestamp_ms=marker.at_ms,
@@ -225,6 +225,7 @@ def build_marker(producer_id: int, epoch: int, marker: Marker) -> bytes:
         identity=(producer_id, epoch, 0),
         attributes=TRANSACTIONAL | CONTROL,
     )
+    return frame, unpack_header(frame)
 
 
 def read_marker(frame: bytes | bytearray | memoryview, position: int = 0) -> Marker:

@@ -75,6 +75,9 @@ class ReceivedRun(msgspec.Struct, array_like=True, frozen=True):
 
 class Received(Message, tag=140, frozen=True):
     runs: list[ReceivedRun]
+    max_unacked: tuple[int, ...] = ()
+    """What the consumer may hold of each topic of the request, over all workers: for clients that named the worker in
+    their handshake. They count that, because each worker knows only what the consumer holds of its own partitions."""
 
 
 class RefusedRun(msgspec.Struct, array_like=True, frozen=True):
@@ -122,6 +125,8 @@ class QueueDepth(msgspec.Struct, array_like=True, frozen=True):
     paused_since_ms: int | None = None
     """Set while the group gets nothing from the topic."""
     pause_reason: str = ""
+    blocked: int = 0
+    """In groups ordered by key: messages that wait for an earlier one of their key."""
 
 
 class QueueDepths(Message, tag=142, frozen=True):

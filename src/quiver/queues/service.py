@@ -26,6 +26,7 @@ from quiver.queues.partition_queues import (
 )
 from quiver.queues.receive import Received, ReceiveHandler
 from quiver.queues.settle import ReceiptOutcome, SettleHandler, TransactionAcks
+from quiver.queues.state.keyed.reopening import LeveledRun
 from quiver.queues.state.port import Settlement
 from quiver.queues.topic.consumers import Consumer
 from quiver.queues.topic.first_use import OtherQueues
@@ -316,6 +317,18 @@ class Queues:
             queues[number].rewind(found.id, offset)  # also where somebody else began it meanwhile
             self._topic_queues.rewound(topic.id, number, found.id)
         await bounded_gather(PartitionQueue.durable, list(queues.values()))
+
+    async def reopen(self, topic: Topic, partition: int, group: str, key: bytes, runs: Sequence[LeveledRun]) -> int:
+        """Messages of a key that the group has settled are available again; returns how many."""
+        group_id = self._groups.group(group).id
+        queue = await self._partition_queues.open(topic.id, partition)
+        count = await queue.reopen(group_id, key, runs)
+        if count is None:
+            raise GroupNotEmpty(
+                "messages of the key are leased; try again when they are settled", group=group, members=1
+            )
+        self._topic_queues.rewound(topic.id, partition, group_id)
+        return count
 
     def check_idle(self, group: str) -> None:
         """GroupNotEmpty while consumers wait: they would create the deleted group again."""

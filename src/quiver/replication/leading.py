@@ -54,6 +54,8 @@ class Leading:
         self._caught_up: dict[int, float] = {}
         """When a follower was last seen to have everything."""
         self.is_closed = False
+        self.on_watermark: Callable[[], None] | None = None
+        """Called when the watermark may have risen."""
 
     def start(self, options: LogOptions) -> None:
         now = asyncio.get_running_loop().time()
@@ -135,6 +137,8 @@ class Leading:
             _, _, future = heapq.heappop(self._waiting)
             if not future.done():
                 future.set_result(None)
+        if self.on_watermark is not None:
+            self.on_watermark()
 
     # followers
 

@@ -55,6 +55,18 @@ class ReplicatedLog:
             return f"{len(unit.isr)} replicas are in sync, {unit.min_isr} are needed"
         return self._local.outage
 
+    @property
+    def has_buffer(self) -> bool:
+        return False
+
+    @property
+    def is_buffering(self) -> bool:
+        return False
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        """The watermark rises for appends that nobody waits for any more, too."""
+        self._leading.on_watermark = raised
+
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         if frames:
             await self._leading.append(frames)

@@ -74,6 +74,10 @@ class ReplicatedStorage:
     def warnings(self) -> dict[str, str]:
         return self._local.warnings
 
+    @property
+    def buffer_numbers(self) -> None:
+        return None
+
     async def open_log(self, log_id: str, options: LogOptions) -> ReplicatedLog:
         """Waits until everything that this replica has is committed. Raises NotLeader where another node leads."""
         async with self._opening.setdefault(log_id, asyncio.Lock()):

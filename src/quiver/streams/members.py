@@ -204,6 +204,9 @@ class Members:
             name = self._groups.name_of(group_id)
             if name is None or not is_concerned(group.membership):
                 continue
+            if self._groups.locks.is_held(name):
+                self._is_behind = True  # it may be held until the outcome of a transaction is known
+                continue
             async with self._groups.locks.hold(name):
                 if self._groups.name_of(group_id) is None:
                     continue
@@ -212,12 +215,14 @@ class Members:
                     await self._install(group_id, draft)
 
     async def expire(self, failures: Failures) -> None:
-        """Removes members that were silent for too long or did not give up partitions in time."""
+        """Removes members that were silent for too long or did not give up partitions in time.
+
+        Groups that somebody holds are left to the next round: the others do not wait for them."""
         now_ms, looked_at = self._now_ms(), []
         while (group_id := self._deadlines.take(now_ms)) is not None:
             looked_at.append(group_id)
             name = self._groups.name_of(group_id)
-            if name is not None:
+            if name is not None and not self._groups.locks.is_held(name):
                 with failures.of(f"the end of sessions in group {name}"):
                     await self._expire_in(name, now_ms)
         for group_id in looked_at:

@@ -283,7 +283,7 @@ class Streams:
 
     async def _delete_expired(self, failures: Failures) -> None:
         async for group in paced(list(self._groups.groups().values())):
-            if self._has_expired(group):
+            if self._has_expired(group) and not self._groups.locks.is_held(group.name):
                 with failures.of(f"the end of group {group.name}"):
                     async with self._groups.locks.hold(group.name):
                         if self._groups.find(group.name) is group and self._has_expired(group):

@@ -21,6 +21,9 @@ class KeyLocks:
         """How many keys are held."""
         return len(self._waiting)
 
+    def is_held(self, key: Key) -> bool:
+        return key in self._waiting
+
     def hold(self, *keys: Key) -> "HeldKeys":
         """An asynchronous context manager that holds all of them.
 

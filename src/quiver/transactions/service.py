@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from quiver.messages.publish import Published
-from quiver.model.errors import CorruptData, InvalidRequest, QuiverError, WorkerUnavailable
+from quiver.model.errors import CorruptData, InvalidRequest, QuiverError, ShuttingDown, WorkerUnavailable
 from quiver.model.message import NewMessage
 from quiver.model.transaction import (
     DEFAULT_TIMEOUT_MS,
@@ -105,8 +105,14 @@ class Transactions:
     async def ready(self) -> None:
         """Returns when it is known what was open when this process started. Without other workers that is so at
         once."""
-        if self._recovering is not None:
-            await asyncio.shield(self._recovering)
+        recovering = self._recovering
+        if recovering is not None:
+            try:
+                await asyncio.shield(recovering)
+            except asyncio.CancelledError:
+                if recovering.cancelled():
+                    raise ShuttingDown() from None
+                raise
             self._recovering = None
 
     async def stop(self) -> None:

@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from blackbox.interleaving.checks.evidence import Evidence, Violation
+from blackbox.interleaving.checks.evidence import GAPS, Evidence, Violation
+from blackbox.interleaving.checks.number_checks import NUMBER_CHECKS
 from blackbox.interleaving.checks.queue_checks import QUEUE_CHECKS
 from blackbox.interleaving.checks.setting_checks import SETTING_CHECKS
 from blackbox.interleaving.checks.stored_checks import STORED_CHECKS
 from blackbox.interleaving.checks.stream_checks import STREAM_CHECKS
 
-CHECKS = (*STORED_CHECKS, *QUEUE_CHECKS, *STREAM_CHECKS, *SETTING_CHECKS)
+CHECKS = (*STORED_CHECKS, *QUEUE_CHECKS, *STREAM_CHECKS, *SETTING_CHECKS, *NUMBER_CHECKS)
 SHOWN = 3
 """How many violations of each check are shown with their history."""
 
@@ -34,7 +35,7 @@ def report(evidence: Evidence, found: dict[str, list[Violation]]) -> str:
 def _lines(evidence: Evidence, found: dict[str, list[Violation]]) -> Iterator[str]:
     zero = evidence.events[0].began if evidence.events else 0.0
     yield "trouble:"
-    troubles = [event for event in evidence.of("kill", "stop", "slow", "worker", "reset") if event.may_count]
+    troubles = [event for event in evidence.of(*GAPS, "slow", "worker", "reset") if event.may_count]
     yield from (f"    {event.line(zero)}" for event in troubles)
     for check, entries in found.items():
         yield f"{check}: {len(entries)} violations"

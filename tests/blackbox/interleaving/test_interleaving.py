@@ -2,8 +2,9 @@
 
 A run takes its choices from a seed, though not its timing. In the suite the seed is fixed and the load lasts for
 40 seconds; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
-QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise. With
-QUIVER_INTERLEAVE_WORKERS the broker has several workers, which are killed one by one, too.
+QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise. Each
+start of the broker has one to three workers, which are killed one by one, too; QUIVER_INTERLEAVE_WORKERS lists other
+numbers.
 """
 
 import logging
@@ -42,7 +43,8 @@ ROUNDS = int(os.environ.get("QUIVER_INTERLEAVE_ROUNDS", "11" if LONG else "1"))
 SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
     random.SystemRandom().randrange(1, 2**31) if LONG else 1
 )
-WORKERS = int(os.environ.get("QUIVER_INTERLEAVE_WORKERS", "1"))
+NUMBERS = [int(number) for number in os.environ.get("QUIVER_INTERLEAVE_WORKERS", "1,2,3").split(",")]
+"""Of workers: the broker is started with one of them."""
 STANDSTILL_SECONDS = 60.0
 """Without any progress for this long, what is left is stuck."""
 FILE = Path(__file__).relative_to(Path(__file__).parents[3])
@@ -91,6 +93,7 @@ def start_lookers(threads: ActorThreads, world: plan.World) -> None:
     threads.start(lookers.look_at_streams, world, "look-streams", topics, name="look-streams")
     threads.start(lookers.search_topics, world, "search", topics, name="search")
     threads.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
+    threads.start(lookers.look_at_generations, world, "look-generations", name="look-generations")
     threads.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
 
 
@@ -124,14 +127,15 @@ def test_everything_at_once(
 ) -> None:
     caplog.set_level(logging.ERROR, "quiver.client")
     seed = SEED + number
+    numbers = ",".join(map(str, NUMBERS))
     chosen = (
-        f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} QUIVER_INTERLEAVE_WORKERS={WORKERS}"
+        f"QUIVER_INTERLEAVE_SEED={seed} QUIVER_INTERLEAVE_SECONDS={SECONDS:g} QUIVER_INTERLEAVE_WORKERS={numbers}"
     )
     again = f"{chosen} .venv/bin/pytest {FILE}"
     print(f"seed {seed}; again: {again}")
     ports = (free_port(), free_port())
-    workers = ["--workers", str(WORKERS)] if WORKERS > 1 else []
-    broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]), *workers)
+    workers = str(random.Random(seed).choice(NUMBERS))
+    broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]), "--workers", workers)
     world = plan.World(*ports, seed, Recorder())
     make_topics(broker)
     problems = run(world, broker, tmp_path)
@@ -152,7 +156,7 @@ def run(world: plan.World, broker: BrokerProcess, directory: Path) -> list[str]:
     start_consumers(rest, world)
     start_load(load, world)
     start_lookers(rest, world)
-    trouble.start(Trouble(world, broker, directory).run, name="trouble")
+    trouble.start(Trouble(world, broker, NUMBERS, directory).run, name="trouble")
     trouble.wait(SECONDS)
     world.set(world.quiet)
     trouble.join()

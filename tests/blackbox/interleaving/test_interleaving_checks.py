@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from blackbox.interleaving.checks.evidence import Evidence, Violation
+from blackbox.interleaving.checks.number_checks import check_epochs_rise, check_generations_rise
 from blackbox.interleaving.checks.queue_checks import (
     check_acked_stays_acked,
     check_key_order,
@@ -289,6 +290,15 @@ def test_settings_hold() -> None:
     lost = event("shown", 1, setting="ttl", path="/topics/t", value=1, shown=2)
     assert not found(check_settings_hold, [fine])
     assert found(check_settings_hold, [lost])
+
+
+@pytest.mark.parametrize(("what", "check"), [("generation", check_generations_rise), ("epoch", check_epochs_rise)])
+def test_numbers_rise(what: str, check: Check) -> None:
+    first = event(what, 1, 2, whose="x", number=5)
+    assert not found(check, [first, event(what, 3, whose="x", number=6), event(what, 3, whose="y", number=1)])
+    assert not found(check, [first, event(what, 1.5, 3, whose="x", number=4)]), "they overlap"
+    assert found(check, [first, event(what, 3, whose="x", number=4)])
+    assert bool(found(check, [first, event(what, 3, whose="x", number=5)])) == (what == "epoch")
 
 
 def test_a_refusal_during_a_kill_decides_nothing() -> None:

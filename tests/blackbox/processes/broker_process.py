@@ -45,6 +45,13 @@ def wait_until(check: Callable[[], Any], seconds: float, what: str) -> Any:
         time.sleep(_POLL_SECONDS)
 
 
+def is_alive(pid: int) -> bool:
+    try:
+        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def free_port() -> int:
     """A port that nobody listens on, for brokers that must come back on the same one.
 
@@ -158,6 +165,17 @@ class BrokerProcess:
         before = self.workers[worker]
         os.kill(before["pid"], signal.SIGKILL)
         wait_until(lambda: self.workers[worker]["restarts"] > before["restarts"], START_SECONDS, f"worker {worker}")
+
+    def kill_supervisor(self) -> None:
+        """SIGKILL to the supervisor alone; returns when its workers have ended, too."""
+        workers = [worker["pid"] for worker in self.workers]
+        self.send_signal(signal.SIGKILL)
+        self._wait(STOP_SECONDS)
+        try:
+            wait_until(lambda: not any(map(is_alive, workers)), STOP_SECONDS, "the workers end")
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def send_signal(self, number: int) -> None:
         """A signal to the broker itself (not to strace or the like in front of it)."""

@@ -82,3 +82,40 @@ def test_completed_messages_are_removed_after_their_time(start_broker: Any) -> N
 def test_encryption_is_refused(queue: QueenCaller) -> None:
     assert "encrypt" in queue.configure(encryptionEnabled=True, status=400)["error"]
     assert queue.call("GET", f"/resources/queues/{queue.queue}", status=404)
+
+
+def test_a_queue_of_limited_size_takes_no_more(queue: QueenCaller) -> None:
+    queue.configure(maxSize=3)
+    assert [each["status"] for each in queue.push(1, 2)] == ["queued", "queued"]
+    refused = queue.push(3, 4)
+    assert [each["status"] for each in refused] == ["failed", "failed"]
+    assert "maxSize is 3" in refused[0]["error"]
+    [first] = queue.popped(1)
+    assert queue.push(3)[0]["status"] == "queued", "what is processed counts too"
+    assert queue.push(4)[0]["status"] == "failed"
+    queue.ack(first)
+    assert queue.push(4)[0]["status"] == "queued"
+
+
+def test_a_batch_that_failed_comes_again_after_the_delay_that_was_asked_for(queue: QueenCaller) -> None:
+    shown = queue.configure(retryDelay=1500, ttl=7200)["options"]
+    assert (shown["retryDelay"], shown["ttl"], shown["maxSize"]) == (1500, 7200, 0)
+    queue.push(1, 2)
+    failed = time.monotonic()
+    queue.ack(queue.popped(2)[0], "failed")
+    assert queue.pop() is None
+    assert data(queue.popped(2)) == [1, 2]
+    assert time.monotonic() - failed >= 1.4
+
+
+def test_pops_of_a_namespace_begin_with_the_highest_priority(queue: QueenCaller) -> None:
+    space, urgent = f"space-{queue.queue}", QueenCaller(queue.broker)
+    queue.configure(namespace=space, priority=1)
+    urgent.configure(namespace=space, priority=9)
+    path = f"/pop?namespace={space}&autoAck=true"
+    queue.call("GET", path, status=204)
+    for number in range(3):
+        queue.push(f"usual {number}")
+        urgent.push(f"urgent {number}")
+    popped = [queue.call("GET", path)["messages"][0]["data"] for _ in range(6)]
+    assert popped == [*(f"urgent {number}" for number in range(3)), *(f"usual {number}" for number in range(3))]

@@ -28,12 +28,19 @@ def test_queues_are_counted(queue: QueenCaller) -> None:
     assert one["messages"] == {"total": 4, "pending": 2, "processing": 2, "completed": 0}
     detail = queue.call("GET", f"/resources/queues/{queue.queue}")
     assert {each["name"]: each["messages"]["total"] for each in detail["partitions"]} == {"a": 3, "b": 1}
+    listed = queue.call("GET", f"/resources/partitions?queue={queue.queue}&limit=1&offset=1")
+    assert (listed["total"], [each["name"] for each in listed["partitions"]]) == (2, ["b"])
+    assert queue.call("GET", f"/resources/queues/{queue.queue}/depth")["depth"] == 4
     assert (detail["totals"]["total"], detail["options"]["leaseTime"], detail["id"]) == (4, 60, one["id"])
     spaces = queue.call("GET", "/resources/namespaces")["namespaces"]
     assert [each["messages"]["total"] for each in spaces if each["namespace"] == f"ns-{queue.queue}"] == [4]
     assert "work" in [each["task"] for each in queue.call("GET", "/resources/tasks")["tasks"]]
     assert queue.call("GET", "/resources/overview")["queues"] >= 1
     assert queue.ack(first)["success"] is True
+    queue.call("DELETE", f"/queues/{queue.queue}/clear?partition=b")
+    assert queue.pop(partition="b") is None
+    queue.call("DELETE", f"/queues/{queue.queue}/clear")
+    assert queue.call("GET", f"/resources/queues/{queue.queue}/depth")["depth"] == 0
     for existed in (True, False):
         gone = queue.call("DELETE", f"/resources/queues/{queue.queue}")
         assert gone == {"deleted": True, "queue": queue.queue, "existed": existed}
@@ -129,6 +136,13 @@ def test_a_group_moves_in_a_queue_and_in_a_partition(queue: QueenCaller) -> None
     queue.push(6, partition="b")
     assert queue.call("POST", f"{path}/partitions/a/seek", {"toEnd": True})["partitionsUpdated"] == 1
     assert data(queue.pop(batch=9, partitions=9, consumerGroup=group)["messages"]) == [6]
+    queue.call("POST", f"{path}/partitions/b/seek", {"toEnd": True}, status=409)
+    for _ in range(2):
+        queue.call("POST", f"{path}/partitions/a/seek", {"timestamp": "2020-01-01T00:00:00Z"})
+        again = queue.popped(4, partition="a", consumerGroup=group)
+        assert data(again) == [1, 2, 4, 5]
+        assert queue.ack(again[-1])["leaseReleased"] is True
+        assert queue.pop(batch=9, partitions=9, consumerGroup=group) is None, "b is where it was"
     for bad in ({}, {"timestamp": "soon"}, {"toEnd": False}):
         queue.call("POST", f"{path}/seek", bad, status=400)
 

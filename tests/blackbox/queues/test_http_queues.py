@@ -316,13 +316,17 @@ def test_depth_and_age(queue: HttpQueue) -> None:
     assert (queue.depth()["ready"], queue.depth()["dead"]) == (0, 1)
 
 
-def test_keys_that_are_blocked_are_named(queue: HttpQueue) -> None:
+def test_keys_that_are_blocked_are_named_and_counted(queue: HttpQueue) -> None:
     queue.publish("a1", "a2", "a3", key="a")
     queue.publish_messages([{"value": "b1", "key_base64": "/w=="}, {"value": "b2", "key_base64": "/w=="}])
     for message in queue.receive("lanes", ordering="key", max_messages=5):
         if message["value"].endswith("1"):
             queue.settle("nack", message, delay="1h")
     assert queue.depth("lanes")["blocked_keys"] == [{"key": "a", "waiting": 2}, {"key_base64": "/w==", "waiting": 1}]
+    assert len(queue.receive("one-by-one", ordering="key", max_messages=1)) == 1
+    depth = queue.depth("one-by-one")
+    assert [depth[what] for what in ("ready", "leased", "retrying", "blocked")] == [2, 1, 0, 2]
+    assert queue.call("GET", "/groups/one-by-one")["lag"] == 4, "they are left to do, though not ready"
 
 
 def test_the_counters_of_reliability_move(queue: HttpQueue) -> None:

@@ -4,8 +4,8 @@ import os
 import signal
 from pathlib import Path
 
-from blackbox.processes.broker_process import wait_until
-from blackbox.workers.worker_broker import WorkerBroker, is_alive
+from blackbox.processes.broker_process import is_alive, wait_until
+from blackbox.workers.worker_broker import WorkerBroker
 
 
 def test_workers_are_started_again_and_end_with_status_0(tmp_path: Path) -> None:

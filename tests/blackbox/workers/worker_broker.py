@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from blackbox.processes.broker_process import wait_until
+from blackbox.processes.broker_process import is_alive, wait_until
 
 _PROGRAM = Path(__file__).with_name("worker_program.py")
 
@@ -60,10 +60,3 @@ class WorkerBroker:
         wait_until(
             lambda: self.state["workers"][worker]["restarts"] > before["restarts"], 20, f"worker {worker} is back"
         )
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
-    except FileNotFoundError:
-        return False

@@ -54,7 +54,8 @@ async def test_garbage_is_freed() -> None:
 
 
 async def test_cycles_that_were_set_aside_are_freed_when_much_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "_SET_ASIDE_AT_LEAST", 0)
+    monkeypatch.setattr(garbage, "_GROWTH", 1)
+    monkeypatch.setattr(garbage, "_GROWTH_AT_LEAST", MANY)
     node = Node()
     node.itself = node
     gone = weakref.ref(node)

@@ -1,7 +1,7 @@
 """Receiving and settling over HTTP, without a broker: what is asked of the queues, and how responses look."""
 
 import asyncio
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import msgspec
 import pytest
@@ -10,11 +10,12 @@ from quiver.gateways.http.operation import Operation
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.routes.queues.receive import ReceiveRoute, receive_routes
 from quiver.gateways.http.wire.exchange import ClientGone, Exchange, RequestHead
-from quiver.model.errors import Overloaded
+from quiver.model.errors import Overloaded, WorkerUnavailable
 from quiver.model.position import Position
 from quiver.model.priority import Priority
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
+from quiver.streams.owners.port import PolledPartition
 from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_queues import FakeQueues, received
 
@@ -187,6 +188,16 @@ async def test_nothing_is_leased_for_a_client_that_has_gone(broker, queues):
     with pytest.raises(ClientGone):
         await request.while_connected(broker.queues.receive(ReceiveRequest([1], "g", "me")))
     assert queues.asked is None
+
+
+async def test_what_was_polled_is_given_back_when_its_member_cannot_be_asked_for(client, broker):
+    topic = broker.topic("orders")
+    polled = [PolledPartition(topic, 0, [received(topic, 41, [b"x"])], 42)]
+    broker.poll = Mock(poll=AsyncMock(return_value=polled), give_back=AsyncMock())
+    broker.poll_members = Mock(told=AsyncMock(side_effect=WorkerUnavailable(worker=1, problem="is gone")))
+    response = await client.get("/groups/g/poll", params={"member_id": "m"})
+    assert (response.status_code, response.json()["code"]) == (503, "worker_unavailable")
+    broker.poll.give_back.assert_awaited_once_with(polled)
 
 
 async def test_an_response_there_is_no_memory_for_is_given_back(broker, queues):

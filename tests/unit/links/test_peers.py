@@ -11,7 +11,14 @@ from quiver.links import outgoing
 from quiver.links.incoming import MetadataView
 from quiver.links.peers import Peers
 from quiver.links.request import Handlers, PeerRequest, Reply
-from quiver.model.errors import Overloaded, ProtocolError, QuiverError, TopicNotFound, WorkerUnavailable
+from quiver.model.errors import (
+    Overloaded,
+    ProtocolError,
+    QuiverError,
+    ShuttingDown,
+    TopicNotFound,
+    WorkerUnavailable,
+)
 
 
 class Sort(PeerRequest[list[int]], frozen=True):
@@ -75,6 +82,10 @@ class OtherWorker:
             error = QuiverError("of a later version", when=5)
             error.code, error.retryable = "later", True
             raise error
+        if request.how == "stopped":
+            stopped = asyncio.get_running_loop().create_future()
+            stopped.cancel()
+            await stopped
         raise KeyError("a secret")
 
 
@@ -156,6 +167,8 @@ async def test_errors_come_back_as_they_were_raised(pair: Pair, caplog: pytest.L
     assert unexpected.value.code == "internal"
     assert "secret" not in unexpected.value.message
     assert "a call of worker 0 failed unexpectedly" in caplog.text
+    with pytest.raises(ShuttingDown):
+        await pair.here.call(1, Fail("stopped"))
     with pytest.raises(ProtocolError, match=r"no call tests\.unknown"):
         await pair.here.call(1, Unknown())
     assert pair.dials == 1, "the link goes on"

@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 def header_of(written: Written) -> FrameHeader:
     if written.marker is not None:
-        frame = build_marker(written.producer, 0, Marker(written.marker, 1))
+        frame, _ = build_marker(written.producer, 0, Marker(written.marker, 1))
     else:
         frame = build_frame(
             [b"x"] * (written.end - written.offset),

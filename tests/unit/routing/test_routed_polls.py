@@ -134,6 +134,36 @@ async def test_a_cancelled_poll_gives_back(workers: WorkerSet) -> None:
     assert {one.run.attempt for part in again for one in part.received} == {1}
 
 
+async def test_a_poll_that_is_cancelled_at_any_point_leaves_no_lease(workers: WorkerSet) -> None:
+    await fill(workers, 2)
+    member, is_over, turns = await join(workers), False, 0
+    await workers[0].broker.poll.give_back(await poll(workers, member))
+    while not is_over:
+        polling = asyncio.ensure_future(poll(workers, member))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        is_over, turns = polling.done(), turns + 1
+        polling.cancel()
+        if is_over:
+            await workers[0].broker.poll.give_back(polling.result())
+        await asyncio.gather(polling, return_exceptions=True)
+        async with asyncio.timeout(10):
+            while leased(workers):
+                await asyncio.sleep(0)
+    assert turns > 10, "it was cancelled while it waited for several owners"
+    again = await poll(workers, member)
+    assert offsets(again) == all_of(2)
+    assert {one.run.attempt for part in again for one in part.received} == {1}
+
+
+def leased(workers: WorkerSet) -> int:
+    """Messages of the group that somebody has, or is about to get."""
+    topic_id, group_id = workers[0].broker.topic(TOPIC).id, workers[0].local.groups.group(GROUP).id
+    queues = [queue for n in range(COUNT) for queue in workers[n].local.queues.partition_queues(topic_id).values()]
+    states = [state for queue in queues if (state := queue.state(group_id)) is not None]
+    return sum(state.counts().leased for state in states)
+
+
 async def test_a_commit_holds_for_leases_elsewhere_when_it_returns(workers: WorkerSet) -> None:
     await fill(workers, 4)
     member = await join(workers)

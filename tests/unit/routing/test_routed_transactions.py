@@ -284,7 +284,7 @@ async def test_what_is_prepared_is_held_until_the_outcome_is_known(workers: Work
 
 
 def _owner(workers: WorkerSet, topic: str, partition: int) -> int:
-    return workers[0].local.settings.placement.partition_worker(topic, partition)
+    return workers[1].local.settings.placement.partition_worker(topic, partition)
 
 
 async def test_a_restart_of_the_coordinator_aborts_and_that_of_an_owner_does_not(workers: WorkerSet) -> None:
@@ -301,7 +301,16 @@ async def test_a_restart_of_the_coordinator_aborts_and_that_of_an_owner_does_not
     for partition in range(COUNT):
         await workers[2].broker.produce(topic_id, partition, frame(key, b"m"))
     workers.kill(0)
+    [partition] = [number for number in range(COUNT) if _owner(workers, "more", number) == 1]
+    while workers[1].peers._outgoing[0]._stream is not None:
+        await asyncio.sleep(0)
+    # It waits for the next coordinator, which waits for worker 1 to end the transaction.
+    late = workers[1].broker.produce(workers[1].broker.topic("more").id, partition, frame(key, b"m"))
     await workers.start(0)
+    async with asyncio.timeout(10):
+        await workers[0].local.transactions.ready()
+        with pytest.raises(ProducerFenced):
+            await late
     with pytest.raises(ProducerFenced):
         await repeated(lambda: workers[1].broker.transactions.commit([key]))
     for partition in range(COUNT):

@@ -1,6 +1,8 @@
-"""Groups follow changes of topics, also when the broker is killed between the two, or the disk is full."""
+"""Groups follow changes of topics, also when the broker is killed in between, the disk is full, or one is held."""
 
 import asyncio
+
+import msgspec
 
 from quiver.broker.broker import Broker
 from quiver.cluster.placement import group_shard
@@ -54,4 +56,24 @@ async def test_a_group_that_could_not_be_told_is_told_later() -> None:
     hold.release(DiskFull(problem="no space left"))
     assert await broker.add_partitions("t", 2) == (1, 2), "the topic has them"
     assert await partitions_of(broker, member, 2) == [0, 1]
+    await broker.stop()
+
+
+async def test_nobody_waits_for_a_group_that_is_held() -> None:
+    """As one is until the outcome of a transaction is known."""
+    broker = await started(HeldStorage())
+    await broker.create_topic("t", {"partitions": 1})
+    member = (await broker.streams.join("g", WANTS)).member_id
+    silent = msgspec.structs.replace(WANTS, session_ms=100)
+    for group in ("g", "other"):
+        await broker.streams.join(group, silent)
+    async with broker.groups.locks.hold("g"), asyncio.timeout(10):
+        assert await broker.add_partitions("t", 2) == (1, 2)
+        await broker.topic_admin.follower.caught_up()
+        while broker.streams.group("other").membership.members:
+            await broker.streams.members.heartbeat("g", member)
+            await asyncio.sleep(0)
+        assert len(broker.streams.group("g").membership.members) == 2
+    assert await partitions_of(broker, member, 2) == [0, 1]
+    assert len(broker.streams.group("g").membership.members) == 1
     await broker.stop()

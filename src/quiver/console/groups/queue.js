@@ -75,6 +75,7 @@ export async function queueGroup(view, details, remove) {
       tile("Ready", count(found.ready), "can be received now"),
       tile("Leased", count(found.leased), plural(Object.keys(found.consumers).length, "consumer")),
       tile("Retrying", count(found.retrying), "given back, not due"),
+      found.blocked ? tile("Blocked", count(found.blocked), "wait for an earlier one of their key") : null,
       tile("Delayed", count(found.delayed), "published with a delay"),
       tile(
         "Dead",

@@ -3,16 +3,13 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from quiver.gateways.queen.partition_index import PartitionIndex
 from quiver.gateways.queen.queues import QUEUE_MODE
-from quiver.gateways.queen.stored_messages import newest_messages
 from quiver.model.topic import Topic
 
 if TYPE_CHECKING:
     from quiver.queues.depth import QueueDepth
     from quiver.routing.facade import Facade
-
-_LOOKED_AT = 1_000
-"""Newest messages in which partitions are counted."""
 
 
 class QueueNumbers(NamedTuple):
@@ -24,7 +21,7 @@ class QueueNumbers(NamedTuple):
     oldest_age_ms: int
     """Of the oldest message that is not settled."""
     partitions: dict[bytes, int]
-    """Of the newest messages: how many each partition has."""
+    """How many messages each has in the log."""
     depths: "Sequence[QueueDepth]"
 
     @property
@@ -32,13 +29,11 @@ class QueueNumbers(NamedTuple):
         return max(0, self.total - self.pending - self.processing)
 
 
-async def queue_numbers(broker: "Facade", topic: Topic, *, looked_at: int = _LOOKED_AT) -> QueueNumbers:
+async def queue_numbers(
+    broker: "Facade", topic: Topic, index: PartitionIndex, *, is_complete: bool = True
+) -> QueueNumbers:
     details = await broker.describe(topic.name)
     depths = await broker.queue_depths.of_all(topic.name)
-    keys: dict[bytes, int] = {}
-    for message in await newest_messages(broker, topic, details, looked_at):
-        if message.key is not None:
-            keys[message.key] = keys.get(message.key, 0) + 1
     chosen = _chosen(depths)
     waiting = details.message_count if chosen is None else chosen.ready + chosen.retrying + chosen.blocked
     return QueueNumbers(
@@ -48,9 +43,17 @@ async def queue_numbers(broker: "Facade", topic: Topic, *, looked_at: int = _LOO
         dead=sum(depth.dead for depth in depths),
         size_bytes=details.size_bytes,
         oldest_age_ms=max((depth.oldest_age_ms for depth in depths), default=0),
-        partitions=keys,
+        partitions=await index.counts(topic, details, is_complete=is_complete),
         depths=depths,
     )
+
+
+async def unsettled_count(broker: "Facade", topic: Topic) -> int:
+    """Messages that wait or are being processed, for queue mode or the group that is furthest behind."""
+    chosen = _chosen(await broker.queue_depths.of_all(topic.name))
+    if chosen is None:
+        return (await broker.describe(topic.name)).message_count
+    return chosen.ready + chosen.retrying + chosen.blocked + chosen.leased
 
 
 def _chosen(depths: "Sequence[QueueDepth]") -> "QueueDepth | None":

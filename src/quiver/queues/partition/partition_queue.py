@@ -19,13 +19,17 @@ from quiver.queues.partition.lease_issuer import LeaseIds, LeaseIssuer
 from quiver.queues.partition.lease_settler import LeaseSettler
 from quiver.queues.partition.queue_group import Counters, QueueGroup
 from quiver.queues.partition.settled_messages import SettledMessages
-from quiver.queues.state.port import GroupState, Run, Settlement
+from quiver.queues.state.keyed.reopening import LeveledRun
+from quiver.queues.state.keyed.state import LaneState
+from quiver.queues.state.port import GroupState, LeaseTerms, Run, Settlement
 from quiver.storage.port import Storage
 from quiver.structures.interval_set import IntervalSet
 from quiver.system.pace import paced
 
 _ARRIVED_WITHIN_SECONDS = 5.0
 LOG_SUFFIX = "-delivery"
+_SEEK = "seek"
+"""The consumer in the journal of messages that were made available again."""
 
 
 class PartitionQueue:
@@ -198,6 +202,19 @@ class PartitionQueue:
             group.state.apply(rewound)
             group.pending_acks.clear()
             self.journal.put(group, [rewound])
+
+    async def reopen(self, group_id: int, key: bytes, runs: Sequence[LeveledRun]) -> int | None:
+        """Those of these messages of a key that are settled are available again; returns how many, None while a
+        consumer holds messages of the key. They are on disk as such when this returns."""
+        group = self._groups.get(group_id)
+        if group is None or not isinstance(group.state, LaneState):
+            return 0
+        terms = LeaseTerms(self.issuer.new_lease_id(), _SEEK, self._lease_clock.now_ms())
+        count = group.state.reopen(key, runs, terms, self._lease_clock.now_ms())
+        if count:
+            self.journal.put(group)
+            await self.journal.durable()
+        return count
 
     def follow(self, group_id: int, offset: int, version: int) -> bool:
         """The group has committed an offset: everything below is settled, also what is held; what is at or above it

@@ -23,6 +23,7 @@ from quiver.routing.queues.requests import (
     ReceiveOwned,
     RefusedPart,
     ReliabilityOf,
+    ReopenKey,
     ResumeUse,
     SettledOwned,
     SettledReceipt,
@@ -36,7 +37,8 @@ class QueueHandlers:
     """Receive and settle."""
 
     def __init__(self, broker: Broker, handlers: Handlers) -> None:
-        self._queues = broker.queues
+        self._queues, self._catalogue = broker.queues, broker.metadata.catalogue
+        handlers.add(ReopenKey, self._reopen)
         handlers.add(ReceiveOwned, self._receive)
         handlers.add(SettleOwned, self._settle)
         handlers.add(SettleReceipts, self._settle_receipts)
@@ -76,6 +78,11 @@ class QueueHandlers:
     async def _resume(self, request: ResumeUse, payload: memoryview) -> Reply[None]:
         await self._queues.resume(request.topic, request.group)
         return Reply(None)
+
+    async def _reopen(self, request: ReopenKey, payload: memoryview) -> Reply[int]:
+        topic = self._catalogue.topic_by_id(request.topic_id)
+        reopened = self._queues.reopen(topic, request.partition, request.group, request.key, request.runs)
+        return Reply(await reopened)
 
 
 class QueueLookHandlers:

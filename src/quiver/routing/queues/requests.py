@@ -11,6 +11,7 @@ from quiver.model.settlement import Receipt, SettleRequest
 from quiver.protocol.link_messages import LinkFailure
 from quiver.queues.depth import PartitionDepth
 from quiver.queues.leases import HeldKey, HeldLease, LeaseCursor, LeasePage
+from quiver.queues.state.keyed.reopening import LeveledRun
 from quiver.queues.stats import Priorities, Reliability
 
 
@@ -147,6 +148,15 @@ class LeaseOf(PeerRequest[HeldLease | None], frozen=True):
     partition: int
     group_id: int
     lease_id: int
+
+
+class ReopenKey(PeerRequest[int], frozen=True):
+    capability, method = "queues", "reopen"
+    topic_id: int
+    partition: int
+    group: str
+    key: bytes
+    runs: list[LeveledRun]
 
 
 class ReliabilityOf(PeerRequest[Reliability], frozen=True):

@@ -13,10 +13,11 @@ from quiver.model.topic import Topic
 from quiver.protocol.link_messages import link_error
 from quiver.queues.receive import Received, given_back
 from quiver.queues.service import ReceiptOutcome
+from quiver.queues.state.keyed.reopening import LeveledRun
 from quiver.queues.state.port import Refused, Settlement
 from quiver.routing.owners import Owners
 from quiver.routing.queues.receive import OwnedReceive, RoutedReceive
-from quiver.routing.queues.requests import PauseUse, ResumeUse, SettledOwned, SettleOwned, SettleReceipts
+from quiver.routing.queues.requests import PauseUse, ReopenKey, ResumeUse, SettledOwned, SettleOwned, SettleReceipts
 from quiver.structures.murmur2 import partition_for
 
 T = TypeVar("T")
@@ -95,6 +96,12 @@ class RoutedQueues:
         except QuiverError as error:
             return [Settlement([Refused(*run, error) for run in part.runs]) for part in parts]
         return [_settlement(settled) for settled in reply.value]
+
+    async def reopen(self, topic: Topic, partition: int, group: str, key: bytes, runs: Sequence[LeveledRun]) -> int:
+        worker = self._owners.of_partition(topic.id, partition)
+        if worker == self._owners.worker:
+            return await self._local.queues.reopen(topic, partition, group, key, runs)
+        return (await self._peers.call(worker, ReopenKey(topic.id, partition, group, key, list(runs)))).value
 
     async def settle_receipts(
         self,

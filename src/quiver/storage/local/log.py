@@ -1,6 +1,6 @@
 """A Log on local files: the asynchronous shell around `quiver.log`."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -84,6 +84,17 @@ class LocalLog:
         return None
 
     @property
+    def has_buffer(self) -> bool:
+        return False
+
+    @property
+    def is_buffering(self) -> bool:
+        return False
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        """Only appends raise it."""
+
+    @property
     def damage(self) -> list[Damage]:
         """Damaged ranges that were found so far."""
         return self._view.damage
@@ -102,7 +113,8 @@ class LocalLog:
             if self._tiers.memory is not None:
                 await self._resources.writes.run(self._tiers.spill)
             plan = self._disk.appender.plan(frames)
-            if self._options.durability == "fsync" and sync and self._wal_appends.takes(plan):
+            is_for_wal = self._options.durability == "fsync" and sync and self._disk.appender.is_ready(plan)
+            if is_for_wal and self._wal_appends.takes(plan):
                 await self._wal_appends.append(frames, plan)
             else:
                 await self._append_in_thread(frames, plan, sync=sync)
@@ -136,7 +148,7 @@ class LocalLog:
         if self._tiers.memory is not None:
             return False
         plan = self._disk.appender.plan(frames)
-        if not self._wal_appends.takes(plan):
+        if not (self._disk.appender.is_ready(plan) and self._wal_appends.takes(plan)):
             return False
         self._wal_appends.begin_append(frames, plan, partial(self._end_append, on_end))
         self._turn.take_at_once()

@@ -29,7 +29,7 @@ class PartitionLag(NamedTuple):
     blocked_keys: int = 0
     """Keys of a queue group whose messages wait for an earlier one; at most 20 per partition are counted."""
     blocked: int = 0
-    """Those messages, which are not part of the lag."""
+    """Those messages, all of them. They are part of the lag."""
 
 
 class GroupLag:
@@ -80,14 +80,15 @@ class GroupLag:
         )
 
     def _queue_lag(self, part: PartitionDepth) -> PartitionLag:
-        """Counts what is ready: messages that consumers have leased are being processed."""
+        """Counts what is ready, or will be after an earlier message of its key: messages that consumers have leased
+        are being processed."""
         age_ms = 0 if part.oldest_ms is None else max(0, self._clock.now_ms() - part.oldest_ms)
         return PartitionLag(
             part.topic,
             part.partition,
             part.committed,
             part.end_offset,
-            sum(part.ready_by_level),
+            sum(part.ready_by_level) + part.blocked,
             age_ms,
             None,
             leased=part.leased,

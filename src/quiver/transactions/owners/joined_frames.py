@@ -35,6 +35,8 @@ class _Joined:
         self.frames = TransactionFrames(id)
         self.logs: set[Participant] = set()
         self.waiting: dict[Participant, deque[_Waiting]] = {}
+        self.left_out: dict[Participant, list[asyncio.Future[Appended]]] = {}
+        """Frames that were waiting to join when the transaction ended: they are not written any more."""
         self.is_ending = False
 
 
@@ -92,6 +94,8 @@ class JoinedFrames:
             joined.logs.add(participant)
         for frame in waiting:
             self._write(joined, participant, frame, error)
+        for future in joined.left_out.pop(participant, ()):
+            _refuse(future, error or TransactionConflict(transaction=_name(key), problem="it has ended"))
         self._forget_if_unused(key, joined)
 
     def _write(self, joined: _Joined, participant: Participant, frame: _Waiting, error: Exception | None) -> None:
@@ -101,9 +105,8 @@ class JoinedFrames:
                 written.add_done_callback(partial(_pass_on, frame.future))
             except Exception as problem:
                 error = problem
-        if error is not None and not frame.future.done():
-            frame.future.set_exception(error)
-            frame.future.exception()  # the sender may be gone
+        if error is not None:
+            _refuse(frame.future, error)
         joined.frames.done(participant, frame.sequence, error)
 
     def _forget_if_unused(self, key: _Key, joined: _Joined) -> None:
@@ -145,10 +148,12 @@ class JoinedFrames:
             joined.is_ending = False
 
     async def end(self, key: _Key) -> None:
-        """It has ended: returns when no frame of it is on its way into a log any more."""
+        """It has ended: returns when no frame of it is on its way into a log any more. Frames that have not joined
+        are left out: the coordinator, which they wait for, may be waiting for this."""
         joined = self._transactions.get(key)
         if joined is not None:
             joined.is_ending = True
+            _leave_out(joined)
             await joined.frames.idle()
             if self._transactions.get(key) is joined:
                 del self._transactions[key]
@@ -161,6 +166,20 @@ class JoinedFrames:
 
 def _name(key: _Key) -> str:
     return f"{key[0]}:{key[1]}"
+
+
+def _leave_out(joined: _Joined) -> None:
+    for participant, waiting in joined.waiting.items():
+        while waiting:
+            frame = waiting.popleft()
+            joined.left_out.setdefault(participant, []).append(frame.future)
+            joined.frames.done(participant, frame.sequence, None)
+
+
+def _refuse(future: "asyncio.Future[Appended]", error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+        future.exception()  # the sender may be gone
 
 
 def _pass_on(future: "asyncio.Future[Appended]", written: "asyncio.Future[Appended]") -> None:

@@ -1,4 +1,4 @@
-"""Trouble: the broker is killed, stopped and started again, its disk is slow for a while, workers are killed."""
+"""Trouble: the broker or one of its processes is killed, stopped or paused, its disk is slow, consumers die."""
 
 import os
 import shutil
@@ -12,17 +12,22 @@ from blackbox.interleaving.scenario import World
 from blackbox.processes.broker_process import BrokerProcess
 from blackbox.processes.strace_faults import inject
 
-DECK = ["kill", "kill", "stop", "slow", "worker", "worker"]
-"""Comes in another order each time, so that every run has all of it."""
-DECK_OF_WORKERS = ["kill", "stop", "slow", "worker", "one", "one", "one", "one"]
-"""The same for a broker with several workers, of which one is killed."""
+DECK = ["kill", "kill", "stop", "supervisor", "slow", "worker", "one", "one", "one", "pause"]
+"""Comes in another order each time, so that every run has all of it. `one` and `pause` are about one worker of the
+broker, `worker` is about a consumer's process."""
+MOST_ENDS = 4
+"""Of single workers; the supervisor gives up after more within a minute."""
+PAUSE_SECONDS = (0.5, 8.0)
+"""Below and above the time after which workers give up a call to another one."""
 SLOW_SECONDS = 2.0
 SLOW_MICROSECONDS = 40_000
 
 
 class Trouble:
-    def __init__(self, world: World, broker: BrokerProcess, directory: Path) -> None:
-        self._world, self._broker = world, broker
+    """The broker, whose last argument is its number of workers, is started again with one of `numbers` each time."""
+
+    def __init__(self, world: World, broker: BrokerProcess, numbers: list[int], directory: Path) -> None:
+        self._world, self._broker, self._numbers = world, broker, numbers
         self._chance = world.chance("trouble")
         self._deck: list[str] = []
         self._workers = {
@@ -42,14 +47,20 @@ class Trouble:
 
     def _cause(self) -> None:
         if not self._deck:
-            deck = DECK_OF_WORKERS if self._broker.workers else DECK
-            self._deck = self._chance.sample(deck, len(deck))
-        choice = self._deck.pop()
-        event = self._world.recorder.begin(choice, "trouble")
+            self._deck = self._chance.sample(DECK, len(DECK))
+        choice = self._fitting(self._deck.pop())
+        event = self._world.recorder.begin(choice, "trouble", workers=len(self._broker.workers))
         if choice == "kill":
-            self._broker.restart(kill=True)
+            self._broker.kill()
+            self._start()
         elif choice == "stop":
-            self._broker.restart()
+            assert self._broker.terminate() == 0, self._broker.log_text[-4000:]
+            self._start()
+        elif choice == "supervisor":
+            self._broker.kill_supervisor()
+            self._start()
+        elif choice == "pause":
+            self._pause()
         elif choice == "slow" and shutil.which("strace"):
             pid = self._one()["pid"] if self._broker.workers else self._broker.pid
             with inject(pid, f"delay_exit={SLOW_MICROSECONDS}", "fdatasync"):
@@ -59,6 +70,25 @@ class Trouble:
         elif choice == "worker":
             self._chance.choice(list(self._workers.values())).replace()
         self._world.recorder.end(event)
+
+    def _fitting(self, choice: str) -> str:
+        workers = self._broker.workers
+        if choice in ("one", "pause", "supervisor") and not workers:
+            return "kill"
+        if choice == "one" and sum(worker["restarts"] for worker in workers) >= MOST_ENDS:
+            return "supervisor"
+        return choice
+
+    def _start(self) -> None:
+        self._broker.args = (*self._broker.args[:-1], str(self._chance.choice(self._numbers)))
+        self._broker.start()
+
+    def _pause(self) -> None:
+        """One worker does nothing for a while, and then goes on as if nothing had happened."""
+        pid = self._one()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        self._world.quiet.wait(self._chance.uniform(*PAUSE_SECONDS))
+        os.kill(pid, signal.SIGCONT)
 
     def _one(self) -> dict[str, int]:
         return self._chance.choice(self._broker.workers)

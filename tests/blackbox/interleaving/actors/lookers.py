@@ -1,4 +1,4 @@
-"""Lookers: every GET route in a loop, streams, searches, what the SDK shows, the committed offsets of every group."""
+"""Lookers: every GET route in a loop, streams, searches, what the SDK shows, offsets and generations of groups."""
 
 import contextlib
 import http.client
@@ -8,7 +8,7 @@ from typing import Any
 
 from blackbox.callers.get_routes import filled, get_routes
 from blackbox.callers.http_caller import Answer, HttpCaller, Unanswered, UnexpectedAnswer
-from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, World
+from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, POLL_GROUPS, STREAM_GROUPS, World
 from quiver.model.errors import QuiverError
 
 STATUSES = {200, 307, 404, 409, 503}
@@ -134,6 +134,20 @@ def look_at_positions(world: World, actor: str) -> None:
                 partition=int(partition),
                 offset=offset,
             )
+
+
+def look_at_generations(world: World, actor: str) -> None:
+    chance, call = world.chance(actor), HttpCaller(world.http_port)
+    while not world.stopping.wait(chance.uniform(0.0, 0.2)):
+        look = world.recorder.begin("generation", actor)
+        group = chance.choice([*STREAM_GROUPS, *POLL_GROUPS]).name
+        try:
+            answer = call("GET", f"/groups/{group}")
+        except Unanswered:
+            world.rest()
+            continue
+        if answer.status == 200:
+            world.recorder.end(look, whose=group, number=answer.body["generation"])
 
 
 def look_with_sdk(world: World, actor: str) -> None:

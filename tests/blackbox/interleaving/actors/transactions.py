@@ -44,7 +44,7 @@ def publish_in_http_transactions(world: World, actor: str) -> None:
     while not world.quiet.wait(chance.uniform(0.1, 0.5)):
         drafts = _drafts(actor, chance, numbers)
         events = _begin(world, actor, drafts)
-        transaction = HttpTransaction(world, call)
+        transaction = HttpTransaction(world, call, name=actor)
         stored = transaction.begin() and all(transaction.publish(topic, draft) for topic, draft in drafts)
         if not stored or chance.random() < 0.3:
             transaction.abort()
@@ -146,17 +146,21 @@ def copy_deliveries(
 
 
 class HttpTransaction:
-    """One transaction of a producer of its own."""
+    """One transaction of a producer that is opened for it: a new one, or the next epoch of one with a name."""
 
-    def __init__(self, world: World, call: HttpCaller) -> None:
-        self._world, self._call = world, call
-        self._key: dict[str, int] = {}
+    def __init__(self, world: World, call: HttpCaller, name: str | None = None) -> None:
+        self._world, self._call, self._name = world, call, name
+        self._key: dict[str, Any] = {}
 
     def begin(self) -> bool:
-        answer = self._ask("/producers/init", {"transaction_timeout_ms": 20_000})
+        named = {} if self._name is None else {"transactional_id": self._name}
+        event = self._world.recorder.begin("epoch", self._name or "nobody")
+        answer = self._ask("/producers/init", {"transaction_timeout_ms": 20_000, **named})
         if answer is None or answer.status != 200:
             return False
-        self._key = {name: answer.body[name] for name in ("producer_id", "epoch")}
+        epoch, producer = answer.body["epoch"], answer.body["producer_id"]
+        self._world.recorder.end(event, whose=str(producer), number=epoch)
+        self._key = {"producer_id": producer, "epoch": epoch, **named}
         return True
 
     def publish(self, topic: str, draft: dict[str, Any]) -> bool:

@@ -10,6 +10,9 @@ from blackbox.interleaving.final_state import DeadLetter, FinalState, Stored
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.scenario import GROUPS, Group
 
+GAPS = ("kill", "stop", "supervisor", "one", "pause")
+"""Troubles during which the broker, or one of its workers, does not answer."""
+
 
 class Violation(NamedTuple):
     message: str
@@ -85,8 +88,8 @@ class Evidence:
         return [event for event in self._by_kind["reset"] if event.group == group and event.may_count]
 
     def was_gone_during(self, event: Event) -> bool:
-        """Whether the broker was killed or stopped meanwhile, so that a client sent its request again."""
-        return any(event.overlaps(gap) for gap in self.of("kill", "stop"))
+        """Whether the broker, or one of its workers, was away meanwhile, so that a request was sent again."""
+        return any(event.overlaps(gap) for gap in self.of(*GAPS))
 
     def stored_in(self, topic: str) -> Iterator[Stored]:
         return (one for one in self.final.stored if one.topic == topic)
@@ -94,7 +97,7 @@ class Evidence:
 
 def _with_doubt(events: list[Event]) -> list[Event]:
     """A refusal during which the broker was gone may be that of a repeat: the first request may have counted."""
-    gaps = [event for event in events if event.what in ("kill", "stop")]
+    gaps = [event for event in events if event.what in GAPS]
 
     def is_doubtful(event: Event) -> bool:
         return event.what in ("ack", "reject", "nack") and any(event.overlaps(gap) for gap in gaps)

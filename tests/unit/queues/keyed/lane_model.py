@@ -280,6 +280,21 @@ class LaneModel:
             self.log[message.offset] = Message(message.offset, message.key, message.level, state)
         self.position = offset
 
+    def reopen(self, key: bytes, start: int, settled_below: int, now_ms: int) -> int | None:
+        lane = [m for m in self.log.values() if m.key == key]
+        if any(m.state == LEASED for m in lane):
+            return None
+        settled = [m for m in lane if m.state == SETTLED and m.offset >= max(start, settled_below)]
+        for message in settled:
+            self.log[message.offset] = Message(message.offset, key, message.level, RETURNED, first_ms=now_ms)
+        expired = [m for m in lane if m.state == EXPIRED]
+        for message in lane if settled else []:
+            message.woken_ms = None
+        if settled and expired and settled[0].offset < expired[0].offset:
+            for message in expired:
+                message.state, message.lease, message.due_ms, message.is_counted = RETURNED, 0, 0, False
+        return len(settled)
+
     def restart(self, position: int) -> None:
         """What was read and not delivered is read again."""
         for message in self.of(WAITING):

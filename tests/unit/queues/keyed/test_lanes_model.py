@@ -11,17 +11,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from quiver.model.queue import QueueSettings
 from quiver.queues.journal.events import Died, Event, Rewound
 from quiver.queues.state.keyed import snapshot as lanes_snapshot
+from quiver.queues.state.keyed.reopening import LeveledRun
 from quiver.queues.state.keyed.state import LaneState
 from quiver.queues.state.port import Dead, KeyLimit, LeaseTerms, Run, Settlement, StoredRun
 from quiver.queues.state.retry_policy import RetryPolicy
-from unit.queues.keyed.lane_model import DELIVERED, WAITING, LaneModel, Outcome
+from unit.queues.keyed.lane_model import DELIVERED, LEASED, WAITING, LaneModel, Outcome
 
 GROUP = 7
 SETTINGS = QueueSettings(max_attempts=3, backoff_ms=1_000)
 CONSUMERS = st.sampled_from(["ann", "bob"])
 KEYS = st.lists(
     st.sampled_from([b"hot", b"hot", b"hot", b"a", b"b", b"c", b"d", b"", None, None, None]), min_size=1, max_size=6
-)
+) | st.sampled_from([[b"hot"] * 9, [b"a"] * 8])
 LEVELS = st.sampled_from([2, 2, 2, 0, 4])
 DELAYS = st.sampled_from([0, 0, 500, 4_000])
 PART = st.lists(st.booleans(), min_size=1, max_size=6)
@@ -54,6 +55,7 @@ class Lanes(RuleBasedStateMachine):
         self.journal: list[bytes] = []
         self.now_ms = 1_000
         self.last_lease = 0
+        self.settled_below = 0
         self.snapshot: tuple[int, list[bytes]] | None = None
         self.snapshot: tuple[int, list[bytes], Iterator[bytes]] | None = None
 
@@ -220,6 +222,7 @@ class Lanes(RuleBasedStateMachine):
     def settle_below(self, back: int) -> None:
         offset = self.model.position - back
         assert self.state.settle_below(offset) == self.model.settle_below(offset)
+        self.settled_below = max(offset, self.settled_below)
         self.record()
 
     @precondition(is_rarely)
@@ -229,6 +232,30 @@ class Lanes(RuleBasedStateMachine):
         self.state.apply(Rewound(GROUP, offset))
         self.journal.append(msgspec.msgpack.encode(Rewound(GROUP, offset)))
         self.model.rewind(offset)
+        self.settled_below = max(offset, self.settled_below)
+
+    @rule(level=LEVELS, key=st.sampled_from([b"hot", b"a"]), back=st.integers(0, 60))
+    def finish_and_reopen(self, level: int, key: bytes, back: int) -> None:
+        self.take(level, 6, "x", 5_000, (key, None))
+        lease = self.last_lease
+        offsets = [m.offset for m in self.model.log.values() if m.lease == lease and m.state == LEASED]
+        if offsets:
+            self.check(self.state.ack(lease, runs_of(offsets)), self.model.ack(lease, offsets), offsets)
+        self.reopen(key, back)
+
+    @rule(key=st.sampled_from([b"hot", b"a"]), back=st.integers(0, 60))
+    def reopen(self, key: bytes, back: int) -> None:
+        start = max(self.settled_below, self.model.position - back)
+        self.last_lease += 1
+        runs = [
+            LeveledRun(m.offset, m.offset + 1, m.level)
+            for m in self.model.log.values()
+            if m.key == key and m.offset >= start
+        ]
+        terms = LeaseTerms(self.last_lease, "seek", self.now_ms)
+        count = self.state.reopen(key, runs, terms, self.now_ms)
+        assert count == self.model.reopen(key, start, self.settled_below, self.now_ms)
+        self.record()
 
     # snapshots and restarts
 

@@ -91,6 +91,8 @@ class AsyncConnection:
             await self._stream.send([PREFACE])
             hello = Hello([PROTOCOL_VERSION], list(CODECS), list(ENCODINGS), client_id, worker)
             answer = (await self.call(hello, timeout)).answer
+            if isinstance(answer, Failure):
+                raise error_from_wire(answer.code, answer.message, answer.retryable)
             if not isinstance(answer, Welcome):
                 raise ProtocolError(problem=f"the broker responded to the handshake with {type(answer).__name__}")
             self.welcome = answer

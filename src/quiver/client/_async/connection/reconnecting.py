@@ -60,6 +60,8 @@ class AsyncReconnectingConnection:
         """Connections to single workers, for those who go to owners of partitions directly."""
         self._partition_workers: dict[int, tuple[int, ...]] = {}
         """By topic id, as far as topics were asked for; of a broker with several workers."""
+        self._worker_count = 0
+        """Of the broker that it was last connected to."""
         self._connection: AsyncConnection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -87,6 +89,9 @@ class AsyncReconnectingConnection:
                     await connection.close()
                 self._connection = None
                 connection = await self._connect_to_worker(deadline)
+                if connection.welcome.workers != self._worker_count:
+                    self._worker_count = connection.welcome.workers
+                    self._partition_workers.clear()  # those of a broker with another number of workers
                 self._connection = connection
                 self.log.connected(connection.address)
             return connection
@@ -226,25 +231,28 @@ class AsyncReconnectingConnection:
 
     async def _connect_to_worker(self, deadline: float) -> AsyncConnection:
         try:
-            return await self._connect(deadline)
+            return await self._connect(self._worker, deadline)
         except InvalidRequest:
             if self._worker == ANY_WORKER:
                 raise
-        self._worker = ANY_WORKER  # the broker has fewer workers since its last start: any of them passes requests on
-        return await self._connect(deadline)
+        # The broker has fewer workers since its last start: any of them passes requests on.
+        return await self._connect(ANY_WORKER, deadline)
 
-    async def _connect(self, deadline: float) -> AsyncConnection:
+    async def _connect(self, worker: int, deadline: float) -> AsyncConnection:
         """Tries each address once, beginning with the one that responded last; each gets its share of the time."""
         if not isinstance(self._target, Bootstrap):
-            return await self._open(self._embedded(self._target), self.address, deadline)
+            return await self._open(self._embedded(self._target), self.address, worker, deadline)
         addresses = self._target.addresses
         problem: QuiverError | None = None
         for step in range(len(addresses)):
             chosen = (self._chosen + step) % len(addresses)
             now = self.clock.monotonic()
             try:
-                connection = await self._dial(addresses[chosen], now + (deadline - now) / (len(addresses) - step))
-            except (ConnectionLost, ProtocolError, ShuttingDown) as error:
+                until = now + (deadline - now) / (len(addresses) - step)
+                connection = await self._dial(addresses[chosen], worker, until)
+            except InvalidRequest:
+                raise
+            except QuiverError as error:
                 problem = problem or error
             else:
                 self._chosen = chosen
@@ -252,14 +260,14 @@ class AsyncReconnectingConnection:
         assert problem is not None, "there is at least one address"
         raise problem
 
-    async def _dial(self, address: Address, deadline: float) -> AsyncConnection:
+    async def _dial(self, address: Address, worker: int, deadline: float) -> AsyncConnection:
         try:
             sock = await self._network.dial(address.host, address.port, self._step_seconds(deadline))
         except TimeoutError:
             raise ConnectionLost(address=address, problem="no response in time") from None
         except OSError as error:
             raise ConnectionLost(address=address, problem=error.strerror or str(error)) from None
-        return await self._open(sock, str(address), deadline)
+        return await self._open(sock, str(address), worker, deadline)
 
     def _embedded(self, connect: Callable[[], socket.socket]) -> socket.socket:
         try:
@@ -267,9 +275,9 @@ class AsyncReconnectingConnection:
         except OSError as error:
             raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
 
-    async def _open(self, sock: socket.socket, address: str, deadline: float) -> AsyncConnection:
+    async def _open(self, sock: socket.socket, address: str, worker: int, deadline: float) -> AsyncConnection:
         connection = AsyncConnection(sock, address)
-        await connection.open(self._client_id, self._step_seconds(deadline), self._worker)
+        await connection.open(self._client_id, self._step_seconds(deadline), worker)
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

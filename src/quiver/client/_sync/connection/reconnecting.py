@@ -61,6 +61,8 @@ class ReconnectingConnection:
         """Connections to single workers, for those who go to owners of partitions directly."""
         self._partition_workers: dict[int, tuple[int, ...]] = {}
         """By topic id, as far as topics were asked for; of a broker with several workers."""
+        self._worker_count = 0
+        """Of the broker that it was last connected to."""
         self._connection: Connection | None = None
         self._connecting = Lock()
         self.is_closed = False
@@ -88,6 +90,9 @@ class ReconnectingConnection:
                     connection.close()
                 self._connection = None
                 connection = self._connect_to_worker(deadline)
+                if connection.welcome.workers != self._worker_count:
+                    self._worker_count = connection.welcome.workers
+                    self._partition_workers.clear()  # those of a broker with another number of workers
                 self._connection = connection
                 self.log.connected(connection.address)
             return connection
@@ -227,25 +232,28 @@ class ReconnectingConnection:
 
     def _connect_to_worker(self, deadline: float) -> Connection:
         try:
-            return self._connect(deadline)
+            return self._connect(self._worker, deadline)
         except InvalidRequest:
             if self._worker == ANY_WORKER:
                 raise
-        self._worker = ANY_WORKER  # the broker has fewer workers since its last start: any of them passes requests on
-        return self._connect(deadline)
+        # The broker has fewer workers since its last start: any of them passes requests on.
+        return self._connect(ANY_WORKER, deadline)
 
-    def _connect(self, deadline: float) -> Connection:
+    def _connect(self, worker: int, deadline: float) -> Connection:
         """Tries each address once, beginning with the one that responded last; each gets its share of the time."""
         if not isinstance(self._target, Bootstrap):
-            return self._open(self._embedded(self._target), self.address, deadline)
+            return self._open(self._embedded(self._target), self.address, worker, deadline)
         addresses = self._target.addresses
         problem: QuiverError | None = None
         for step in range(len(addresses)):
             chosen = (self._chosen + step) % len(addresses)
             now = self.clock.monotonic()
             try:
-                connection = self._dial(addresses[chosen], now + (deadline - now) / (len(addresses) - step))
-            except (ConnectionLost, ProtocolError, ShuttingDown) as error:
+                until = now + (deadline - now) / (len(addresses) - step)
+                connection = self._dial(addresses[chosen], worker, until)
+            except InvalidRequest:
+                raise
+            except QuiverError as error:
                 problem = problem or error
             else:
                 self._chosen = chosen
@@ -253,14 +261,14 @@ class ReconnectingConnection:
         assert problem is not None, "there is at least one address"
         raise problem
 
-    def _dial(self, address: Address, deadline: float) -> Connection:
+    def _dial(self, address: Address, worker: int, deadline: float) -> Connection:
         try:
             sock = self._network.dial(address.host, address.port, self._step_seconds(deadline))
         except TimeoutError:
             raise ConnectionLost(address=address, problem="no response in time") from None
         except OSError as error:
             raise ConnectionLost(address=address, problem=error.strerror or str(error)) from None
-        return self._open(sock, str(address), deadline)
+        return self._open(sock, str(address), worker, deadline)
 
     def _embedded(self, connect: Callable[[], socket.socket]) -> socket.socket:
         try:
@@ -268,9 +276,9 @@ class ReconnectingConnection:
         except OSError as error:
             raise ConnectionLost(address=self.address, problem=error.strerror or str(error)) from None
 
-    def _open(self, sock: socket.socket, address: str, deadline: float) -> Connection:
+    def _open(self, sock: socket.socket, address: str, worker: int, deadline: float) -> Connection:
         connection = Connection(sock, address)
-        connection.open(self._client_id, self._step_seconds(deadline), self._worker)
+        connection.open(self._client_id, self._step_seconds(deadline), worker)
         return connection
 
     def _step_seconds(self, deadline: float) -> float:

@@ -13,9 +13,11 @@ from quiver.gateways.queen.acks.held_acks import (
     HeldAcks,
     by_lease,
 )
-from quiver.gateways.queen.acks.rules import Outcome, Plan
+from quiver.gateways.queen.acks.rules import Outcome, Plan, Step
+from quiver.gateways.queen.options import retry_delay_ms
 from quiver.model.errors import QuiverError
 from quiver.model.settlement import NACK, SettleRequest
+from quiver.model.topic import Topic
 from quiver.system.pace import bounded_gather
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ class Acknowledger:
                 one.held.lease_id,
                 step.action,
                 step.runs,
-                0 if step.action == NACK else None,
+                _delay_ms(step, one.place.topic),
                 step.is_counted,
                 step.error,
                 is_repeat=True,
@@ -116,3 +118,9 @@ class Acknowledger:
             raise
         await self._broker.queues.give_back(received)
         return found
+
+
+def _delay_ms(step: Step, topic: Topic) -> int | None:
+    if step.action != NACK:
+        return None
+    return retry_delay_ms(topic) if step.is_counted else 0

@@ -11,9 +11,8 @@ from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, KEY, VALUE
 from quiver.records.read import OpenFrame
 
-_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_raw_lines = msgspec.json.Decoder(msgspec.Raw).decode_lines
 _OFFSET_BITS = 48
-_PIECES = 4
 
 
 class PlainRun(NamedTuple):
@@ -25,32 +24,25 @@ class PlainRun(NamedTuple):
     """None: their ids."""
     values: list[bytes]
 
-    def ids(self) -> list[bytes]:
+    def _ends(self) -> list[int]:
         """The last part of each id."""
-        return [b"%012x" % (offset & (1 << _OFFSET_BITS) - 1) for offset in self.offsets]
+        if not self.offsets[0] >> _OFFSET_BITS:
+            return self.offsets
+        return [offset & (1 << _OFFSET_BITS) - 1 for offset in self.offsets]
 
     def json(self, before: bytes, after: bytes) -> bytes:
         """The messages, with commas in between. `before` is what an id begins with, `after` what all of them have in
         common after their data."""
-        count, ids = len(self.offsets), self.ids()
-        named = ids if self.transactions is None else self.transactions
-        prefix = before if self.transactions is None else b""
-        head = b'{"id":"' + before
-        pieces: list[bytes] = [b""] * (_PIECES * 2 * count)
-        step = _PIECES * 2
-        pieces[0::step] = [after + b"," + head] * count
-        pieces[1::step] = ids
-        pieces[2::step] = [b'","transactionId":"' + prefix] * count
-        pieces[3::step] = named
-        pieces[4::step] = [b'","traceId":null,"data":'] * count
-        pieces[5::step] = self.values
-        pieces[0] = head
-        return b"".join(pieces) + after
+        ends = self._ends()
+        named = before + b"%012x" if self.transactions is None else b"%b"
+        made = b'{"id":"%b%%012x","transactionId":"%b","traceId":null,"data":%%b%b'
+        one = made % (before, named, after.replace(b"%", b"%%"))
+        rows = zip(ends, ends if self.transactions is None else self.transactions, self.values, strict=True)
+        return b",".join(map(one.__mod__, rows))
 
     def transaction_ids(self, before: bytes) -> list[str]:
         if self.transactions is None:
-            start = before.decode()
-            return [start + id for id in b"\n".join(self.ids()).decode().split("\n")]
+            return list(map((before.decode() + "%012x").__mod__, self._ends()))
         return b"\n".join(self.transactions).decode().split("\n")
 
 
@@ -98,12 +90,11 @@ def _transactions(headers: pa.MapArray) -> list[bytes] | None:
 
 
 def _are_json(values: list[bytes]) -> bool:
-    """Whether each is JSON by itself: their list has them as its items, each as long as it was."""
-    joined = b"[" + b",".join(values) + b"]"
+    """Whether each is JSON by itself, in one line: the lines of all of them are."""
+    joined = b"\n".join(values)
     try:
         if not joined.isascii():
             joined.decode()
-        items = _raw_items(joined)
+        return joined.count(b"\n") == len(values) - 1 and len(_raw_lines(joined)) == len(values)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return [len(memoryview(item)) for item in items] == list(map(len, values))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quiver.gateways.queen.maintenance.modes import Modes
+from quiver.gateways.queen.options import definition_of
 from quiver.gateways.queen.pops.subscriptions import Subscription, Subscriptions
 from quiver.gateways.queen.pops.windows import WindowGate, has_window
 from quiver.model.limits import TOPICS_AT_ONCE
@@ -56,7 +57,7 @@ class Pops:
     ) -> "list[Received]":
         starts = await self._starts(topics, wanted, asked.group)
         is_held = any(has_window(topic) for topic in topics)
-        received: list[Received] = []
+        received: list[Received] = await self._by_priority(topics, asked) if not starts else []
         if len(set(starts.values())) > 1:  # each begins where it is to begin
             for topic_id, start in starts.items():
                 one = msgspec.structs.replace(asked, topic_ids=[topic_id], start=start, wait_ms=0)
@@ -67,6 +68,17 @@ class Pops:
                 msgspec.structs.replace(asked, topic_ids=ids, start=start, wait_ms=wait_ms)
             )
         return await self._windows.passed(received) if is_held else received
+
+    async def _by_priority(self, topics: Sequence[Topic], asked: ReceiveRequest) -> "list[Received]":
+        """Of several queues, those with the highest priority that have something now."""
+        classes: dict[int, list[int]] = {}
+        for topic in topics:
+            classes.setdefault(definition_of(topic).options.priority, []).append(topic.id)
+        for priority in sorted(classes, reverse=True) if len(classes) > 1 else ():
+            one = msgspec.structs.replace(asked, topic_ids=classes[priority], wait_ms=0)
+            if received := await self._broker.queues.receive(one):
+                return received
+        return []
 
     async def _starts(self, topics: Sequence[Topic], wanted: Subscription, group: str) -> dict[int, Position]:
         """Of queues in which no pop of the group was seen."""

@@ -8,6 +8,7 @@ from quiver.gateways.queen.acks.held_acks import AckFinder
 from quiver.gateways.queen.acks.leased_messages import LeasedMessages
 from quiver.gateways.queen.maintenance.buffer import PushBuffer
 from quiver.gateways.queen.maintenance.modes import Modes
+from quiver.gateways.queen.partition_index import PartitionIndex
 from quiver.gateways.queen.pops.receiving import Pops
 from quiver.gateways.queen.pops.subscriptions import Subscriptions
 from quiver.gateways.queen.queues import QueenQueues
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 def queen_routes(broker: "Facade") -> Routes:
     queues, leased, records = QueenQueues(broker), LeasedMessages(broker), QueenRecords(broker)
-    finder, committer = AckFinder(broker, leased), Committer(broker)
+    finder, committer, index = AckFinder(broker, leased), Committer(broker), PartitionIndex(broker)
     merged: dict[str, dict[str, Operation]] = {}
     for part in (
         *_working_routes(broker, queues, leased, records, finder, committer),
@@ -47,8 +48,8 @@ def queen_routes(broker: "Facade") -> Routes:
         configure_routes(queues),
         dead_letter_routes(broker, queues),
         message_routes(broker, queues),
-        resource_routes(broker, queues),
-        status_routes(broker, queues),
+        resource_routes(broker, queues, index),
+        status_routes(broker, queues, index),
         queen_trace_routes(broker),
     ):
         for path, operations in part.items():

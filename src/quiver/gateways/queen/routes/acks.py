@@ -7,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from quiver.gateways.http.field_notes import needed
+from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
@@ -18,6 +19,7 @@ from quiver.model.errors import InvalidName, InvalidRequest, RequestTooLarge
 from quiver.model.limits import PUBLISHED_AT_ONCE
 
 _LONGEST_ERROR = 1_000
+_BEFORE_COMMON = b'{"index":0,"transactionId":""'
 
 
 class Acknowledgment(msgspec.Struct, kw_only=True, rename="camel"):
@@ -84,13 +86,13 @@ class AckRoutes:
             count = len(wanted.acknowledgments)
             raise RequestTooLarge(f"{count} acknowledgments are over the limit of {PUBLISHED_AT_ONCE}; split them")
         group = group_name(wanted.consumer_group)
-        results = await self._completed(wanted.acknowledgments, group)
-        if results is not None:
-            return Response(results)
+        completed = await self._completed(wanted.acknowledgments, group, request.response_media)
+        if completed is not None:
+            return completed
         acks = [each.ack(group) for each in wanted.acknowledgments]
         return Response(_responses(acks, await self._acknowledger.acknowledge(acks)))
 
-    async def _completed(self, acks: Sequence[Acknowledgment], group: str) -> "list[AckResponse] | None":
+    async def _completed(self, acks: Sequence[Acknowledgment], group: str, media: Media) -> Response | None:
         """Of a request that completes messages of one lease: the last of them does so for all."""
         places = {(each.partition_id, each.lease_id, each.status) for each in acks}
         if len(places) != 1 or len(acks) == 1:
@@ -101,7 +103,17 @@ class AckRoutes:
         if result is None:
             return None
         common = (result.error is None, result.error, result.queue, result.partition, result.is_released, False)
-        return [AckResponse(index, transaction, *common) for index, transaction in enumerate(transactions)]
+        written = JSON.encode(transactions)
+        if media is JSON and b"\\" not in written:
+            return Response(_alike(written, AckResponse(0, "", *common)), content_type=JSON.content_type)
+        return Response([AckResponse(index, name, *common) for index, name in enumerate(transactions)])
+
+
+def _alike(transactions: bytes, result: AckResponse) -> bytes:
+    """The same result for each of a JSON list of texts without escapes, as JSON."""
+    after = JSON.encode(result)[len(_BEFORE_COMMON) :].replace(b"%", b"%%")
+    one = b'{"index":%d,"transactionId":"%b"' + after
+    return b"[" + b",".join(map(one.__mod__, enumerate(transactions[2:-2].split(b'","')))) + b"]"
 
 
 def ack_routes(acknowledger: Acknowledger) -> Routes:

@@ -10,7 +10,7 @@ from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import partition_id, queue_id
-from quiver.gateways.queen.options import QueueDefinition, QueueOptions
+from quiver.gateways.queen.options import GivenOptions, QueueDefinition, QueueOptions
 from quiver.gateways.queen.queues import QueenQueues, partition_key
 from quiver.model.errors import InvalidName, InvalidRequest, InvalidSetting
 
@@ -19,7 +19,7 @@ class ConfigureRequest(msgspec.Struct, kw_only=True):
     queue: Annotated[str | None, needed(**NAME)] = None
     namespace: str | None = None
     task: str | None = None
-    options: Annotated[QueueOptions | None, Meta(description="Those that are left out get their defaults.")] = None
+    options: Annotated[GivenOptions | None, Meta(description="Those that are left out get their defaults.")] = None
 
 
 class ConfigureResponse(msgspec.Struct, kw_only=True, rename="camel"):
@@ -40,8 +40,13 @@ class ConfigureRoute:
         wanted = await request.body(ConfigureRequest)
         if not wanted.queue:
             raise InvalidRequest(problem='the body needs "queue": the name of the queue')
+        given = wanted.options or GivenOptions()
         definition = QueueDefinition(
-            namespace=wanted.namespace or "", task=wanted.task or "", options=wanted.options or QueueOptions()
+            namespace=wanted.namespace or "",
+            task=wanted.task or "",
+            options=given.complete(),
+            ttl_seconds=max(0, given.ttl),
+            retry_delay_ms=max(0, given.retry_delay),
         )
         topic = await self._queues.configure(wanted.queue, definition)
         return Response(

@@ -203,7 +203,7 @@ class ConsumerGroupRoutes:
         name, queue, wanted = _group(request), queue_of(request), await request.body(SeekRequest)
         key = partition_key(unquote(request.params["partition_name"]))
         topic = self._broker.topic(queue)
-        await self._seek.forward(topic, name, key, wanted.position())
+        await self._seek.move(topic, name, key, wanted.position())
         return Response(GroupChanged(success=True, consumer_group=name, queue_name=queue, partitions_updated=1))
 
 
@@ -221,7 +221,7 @@ def _by_queue(details: "GroupDetails") -> "dict[str, list[PartitionLag]]":
 
 
 def _unsettled(part: "PartitionLag") -> int:
-    return part.messages + part.leased + part.retrying + part.blocked
+    return part.messages + part.leased + part.retrying
 
 
 def _lag(parts: "Sequence[PartitionLag]") -> tuple[int, float]:
@@ -273,8 +273,6 @@ def consumer_group_routes(
             "POST": queen_operation(routes.seek, "Move a group in a queue", GroupChanged, **moved)
         },
         f"{root}/{{group}}/queues/{{queue}}/partitions/{{partition_name}}/seek": {
-            "POST": queen_operation(
-                routes.seek_partition, "Move a group forward in one partition", GroupChanged, **moved
-            )
+            "POST": queen_operation(routes.seek_partition, "Move a group in one partition", GroupChanged, **moved)
         },
     }

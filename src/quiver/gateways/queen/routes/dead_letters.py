@@ -55,6 +55,7 @@ class DlqResponse(msgspec.Struct, kw_only=True):
     """The newest first."""
 
     messages: list[DlqMessage]
+    total: int
     pagination: Pagination
 
 
@@ -83,6 +84,7 @@ class DlqRoute:
         return Response(
             DlqResponse(
                 messages=[_to_response(topic, each, media) for topic, each in found[: query.limit]],
+                total=total,
                 pagination=Pagination(
                     limit=query.limit, offset=query.offset, total=total, has_more=len(found) > query.limit
                 ),

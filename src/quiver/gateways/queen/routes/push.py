@@ -17,6 +17,7 @@ from quiver.gateways.queen.incoming import PushItem, for_queue
 from quiver.gateways.queen.maintenance.buffer import PushBuffer
 from quiver.gateways.queen.maintenance.modes import Modes
 from quiver.gateways.queen.messages import TRANSACTION_HEADER, own_id
+from quiver.gateways.queen.queue_limit import full_queue, has_limit
 from quiver.gateways.queen.queues import QueenQueues
 from quiver.model.errors import InvalidName, InvalidRequest, QuiverError, RequestTooLarge
 from quiver.model.limits import PUBLISHED_AT_ONCE
@@ -76,7 +77,7 @@ class PushRoute:
         [item] = batch.items
         message = item.message(request.media)
         topic = self._queues.find(item.queue)
-        if topic is None or not self._modes.is_known or self._buffer.is_used:
+        if topic is None or not self._modes.is_known or self._buffer.is_used or has_limit(topic):
             return None  # that takes time
         message = for_queue(message, topic, self._broker.clock.now_ms())
         begun = self._broker.begin_publish(item.queue, message)
@@ -109,7 +110,9 @@ class PushRoute:
             topic = await self._queues.ensure(name)
             now_ms = self._broker.clock.now_ms()
             messages = [for_queue(message, topic, now_ms) for _, message in queues[name]]
-            found = await self._broker.publish(name, messages)
+            found: Sequence[Published | QuiverError]
+            full = await full_queue(self._broker, topic, len(messages)) if has_limit(topic) else None
+            found = [full] * len(messages) if full is not None else await self._broker.publish(name, messages)
             for (index, _), message, one in zip(queues[name], messages, found, strict=True):
                 outcomes[index] = _Outcome(topic, message, one)
 
@@ -170,12 +173,18 @@ def _result(index: int, item: PushItem, outcome: _Outcome) -> PushResult:
     return PushResult(
         index=index,
         transaction_id=item.transaction_id or stored_id,
-        status="duplicate" if found.duplicate else "queued",
+        status=_status(found),
         message_id=stored_id,
         partition_id=partition_id(topic.id, item.key),
         trace_id=item.trace_id or None,
         queue_name=item.queue,
     )
+
+
+def _status(found: "Published") -> Literal["queued", "duplicate", "buffered"]:
+    if found.duplicate:
+        return "duplicate"
+    return "buffered" if found.buffered else "queued"
 
 
 def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:

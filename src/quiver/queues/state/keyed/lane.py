@@ -132,6 +132,18 @@ class Lane(msgspec.Struct, eq=False, gc=False):
             self.more = array("q")
         self.more.append(place)
 
+    def wait_together(self, start: int, count: int, level: int) -> None:
+        """Adds messages at consecutive offsets after all others."""
+        places = array("q", range(start << LEVEL_BITS | level, (start + count) << LEVEL_BITS, 1 << LEVEL_BITS))
+        if self.front == NOTHING:
+            self.front, self.lead = places.pop(0), 1
+        if places and (self.front ^ places[0]) & LEVEL_MASK == 0 and self.lead == self.waiting_count:
+            self.lead += len(places)
+        if self.more is None:
+            self.more = places or None
+        else:
+            self.more.extend(places)
+
     def offset_at(self, number: int) -> int:
         """The offset of the message with this number among those that wait."""
         if not number or self.more is None:

@@ -204,9 +204,11 @@ class LaneTaker:
     def _take_lane(self, lane: Lane, level: int, count: int) -> list[Run]:
         table = self._table
         table.withdraw(lane)
-        offsets = [place >> LEVEL_BITS for place in lane.take_waiting(count)]
+        places = lane.take_waiting(count)
         lane.deadline_ms = self._deadline_ms
-        runs = [(offsets[0], offsets[0] + 1)] if count == 1 else ranges_of(offsets)
+        first, last_place = places[0] >> LEVEL_BITS, places[-1] >> LEVEL_BITS
+        is_one_run = last_place - first == count - 1
+        runs = [(first, last_place + 1)] if is_one_run else ranges_of(place >> LEVEL_BITS for place in places)
         last: LeasedRange | None = None
         for start, end in runs:
             last = self._deliver(lane, start, end, level, last)

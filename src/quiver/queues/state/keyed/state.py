@@ -13,7 +13,16 @@ from typing import Any
 import msgspec
 
 from quiver.model.queue import QueueSettings
-from quiver.queues.journal.events import Acked, Extended, Leased, Returned, ReturnedRun, Rewound, SettledBelow
+from quiver.queues.journal.events import (
+    Acked,
+    Extended,
+    Leased,
+    LeasedRun,
+    Returned,
+    ReturnedRun,
+    Rewound,
+    SettledBelow,
+)
 from quiver.queues.state.keyed.expiry import ExpiryRules, end_leases, expire, held_lanes, settle_below
 from quiver.queues.state.keyed.feed import feed
 from quiver.queues.state.keyed.lane import HELD, NOTHING, KeyLease, Lane, Lease, LeasedKeys, LeasedRange
@@ -21,6 +30,7 @@ from quiver.queues.state.keyed.lane_settler import LaneSettler, take_back
 from quiver.queues.state.keyed.lane_table import LaneTable
 from quiver.queues.state.keyed.lane_taker import LaneTaker
 from quiver.queues.state.keyed.recovery import LaneRecovery
+from quiver.queues.state.keyed.reopening import LeveledRun, is_held, reopen
 from quiver.queues.state.keyed.snapshot import restored, snapshot
 from quiver.queues.state.port import (
     BlockedKey,
@@ -61,8 +71,9 @@ class LaneState:
 
     def _open(self) -> LaneTable:
         if self._recovery is not None:
-            table = LaneTable()
+            table, settled_below = LaneTable(), self._recovery.settled_below
             self._begin(table, *self._recovery.build(table))
+            self._settled_below = settled_below
         return self._lanes
 
     # reading ahead
@@ -210,6 +221,26 @@ class LaneState:
         for start, end in table.unsettled_ranges():
             found.remove(start, end)
         return found
+
+    def reopen(self, key: bytes, runs: Sequence[LeveledRun], terms: LeaseTerms, now_ms: int) -> int | None:
+        """Those of these messages of a key that are settled are available again; returns how many, None while a
+        consumer holds messages of the key. The journal has it as a lease that was given back at once."""
+        table = self._open()
+        if is_held(table, key):
+            return None
+        found = [
+            LeveledRun(start, end, level)
+            for level in sorted({run.level for run in runs})
+            for start, end in self.settled([run[:2] for run in runs if run.level == level], level)
+            if start >= self._settled_below
+        ]
+        if found:
+            reopen(table, key, found, now_ms)
+            leased = [LeasedRun(start, end, level, 1, now_ms, 0, key) for start, end, level in found]
+            lease = Leased(self.group_id, terms.lease, terms.consumer, terms.deadline_ms, leased, [self._floor()])
+            self.events.append(lease)
+            self._returned(terms.lease, [ReturnedRun(start, end, 0, 0) for start, end, _ in found], "")
+        return sum(end - start for start, end, _ in found)
 
     # counts
 

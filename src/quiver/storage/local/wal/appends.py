@@ -39,8 +39,8 @@ class WalAppends:
         """Syncs what the WAL could not take, of an append that no task waits for."""
 
     def takes(self, plan: AppendPlan) -> bool:
-        """Whether an append is small, and all that is unsynced before it is in the write-ahead log."""
-        if plan.size_bytes > SMALL_BYTES or not self._disk.appender.is_ready(plan):
+        """Whether an append that is ready is small, and all that is unsynced before it is in the write-ahead log."""
+        if plan.size_bytes > SMALL_BYTES:
             return False
         tail, synced = self._disk.view.tail, self._disk.files.synced_tail
         if not tail.size or (synced.segment is tail.segment and synced.size == tail.size):

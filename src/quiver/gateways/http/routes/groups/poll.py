@@ -1,5 +1,6 @@
 """GET /groups/{group}/poll: a member's next messages; waits until there are some."""
 
+import asyncio
 from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,7 +25,6 @@ from quiver.model.errors import (
     MemberFenced,
     MemberNotFound,
     Overloaded,
-    QuiverError,
 )
 from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE
 from quiver.model.times import parse_duration_ms
@@ -73,15 +73,17 @@ class PollRoute:
         request.check_room()
         request.waits = True
         polled = await self._wait(request, group, member_id, timeout_ms, limit)
-        tail, messages = await self._tail(group, member_id, polled), _messages(polled, query.max_messages is None)
+        messages = _messages(polled, query.max_messages is None)
         size = Size([received for part in polled for received in part.received])
+        try:
+            tail = await self._tail(group, member_id, polled)
+            if not size.is_small:
+                request.hold(size.bytes)
+        except BaseException:
+            await asyncio.shield(self._broker.poll.give_back(polled))
+            raise
         if size.is_small:
             return Response(PollResponse(messages=_to_response(messages), **tail))
-        try:
-            request.hold(size.bytes)
-        except QuiverError:
-            await self._broker.poll.give_back(polled)
-            raise
         media = request.response_media
         return StreamedResponse(streamed(media, messages, tail), media)
 

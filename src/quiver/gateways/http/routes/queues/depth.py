@@ -32,6 +32,7 @@ class QueueResponse(msgspec.Struct, kw_only=True):
     ready_by_priority: dict[str, int]
     leased: Annotated[int, Meta(description="With consumers now.")]
     retrying: Annotated[int, Meta(description="Given back, and not due yet.")]
+    blocked: Annotated[int, Meta(description="Wait for an earlier message of their key.")]
     delayed: Annotated[int, Meta(description="Published with a delay, and not due yet.")]
     dead: Annotated[int, Meta(description="Moved to the dead-letter topic since the broker was started.")]
     oldest_age: Annotated[float, Meta(description="Of the oldest message that is not settled, in seconds.")]
@@ -92,6 +93,7 @@ def queue_response(topic: str, depth: "QueueDepth") -> QueueResponse:
         ready_by_priority=dict(zip(NAMES, depth.ready_by_level, strict=True)),
         leased=depth.leased,
         retrying=depth.retrying,
+        blocked=depth.blocked,
         delayed=depth.delayed,
         dead=depth.dead,
         oldest_age=depth.oldest_age_ms / 1000,

@@ -11,18 +11,21 @@ from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import partition_id, queue_id
 from quiver.gateways.queen.messages import shown_time
 from quiver.gateways.queen.options import QueueOptions, definition_of
+from quiver.gateways.queen.partition_index import PartitionIndex
 from quiver.gateways.queen.queue_numbers import QueueNumbers, queue_numbers
-from quiver.gateways.queen.queues import QueenQueues, partition_name
+from quiver.gateways.queen.queues import QueenQueues, checked_queue, partition_key, partition_name
 from quiver.gateways.queen.routes.operations import queen_operation, queue_of
-from quiver.model.errors import TopicNotFound
+from quiver.gateways.queen.seek import PartitionSeek
+from quiver.model.errors import GroupNotEmpty, TopicNotFound
+from quiver.model.position import LATEST
 from quiver.model.topic import Topic
 from quiver.system.pace import paced
 
 if TYPE_CHECKING:
     from quiver.routing.facade import Facade
 
-_COUNTED_IN = "Of the newest 1,000 messages: there is no list of all partitions."
-_LOOKED_AT = 10_000
+_COUNTED_IN = "Those with messages in the log."
+_MOST_LISTED = 10_000
 
 
 class QueenMessageCounts(msgspec.Struct, kw_only=True):
@@ -51,6 +54,7 @@ class QueenQueueList(msgspec.Struct, kw_only=True):
 class QueenPartition(msgspec.Struct, kw_only=True, rename="camel"):
     id: str
     name: str
+    queue: str
     messages: dict[str, int]
 
 
@@ -61,7 +65,9 @@ class QueenQueueDetails(msgspec.Struct, kw_only=True, rename="camel"):
     task: str
     created_at: str
     options: QueueOptions
-    partitions: Annotated[list[QueenPartition], Meta(description="Of the newest 10,000 messages.")]
+    partitions: Annotated[
+        list[QueenPartition], Meta(description="Those with messages in the log, by name; the first 10,000.")
+    ]
     totals: QueenMessageCounts
 
 
@@ -97,6 +103,36 @@ class ResourcesQuery(msgspec.Struct, kw_only=True):
     task: str | None = None
 
 
+class PartitionsQuery(msgspec.Struct, kw_only=True):
+    queue: str | None = None
+    namespace: str | None = None
+    task: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=_MOST_LISTED)] = 100
+    offset: Annotated[int, Meta(ge=0)] = 0
+
+
+class QueenPartitionList(msgspec.Struct, kw_only=True):
+    partitions: list[QueenPartition]
+    total: int
+
+
+class QueueDepthResponse(msgspec.Struct, kw_only=True):
+    queue: str
+    depth: Annotated[int, Meta(description="Messages that are not acknowledged: pending and processing.")]
+    pending: int
+    processing: int
+
+
+class ClearQuery(msgspec.Struct, kw_only=True):
+    partition: Annotated[str | None, Meta(description="Only this one.")] = None
+
+
+class QueueCleared(msgspec.Struct, kw_only=True):
+    success: bool
+    queue: str
+    partition: str | None
+
+
 class QueueDeleted(msgspec.Struct, kw_only=True):
     deleted: bool
     queue: str
@@ -104,9 +140,10 @@ class QueueDeleted(msgspec.Struct, kw_only=True):
 
 
 class ResourceRoutes:
-    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, index: PartitionIndex) -> None:
         self._broker = broker
         self._queues = queues
+        self._index = index
 
     async def overview(self, request: Request) -> Response:
         found = await self._all(ResourcesQuery())
@@ -139,16 +176,16 @@ class ResourceRoutes:
             if (counted := await self._numbers(topic)) is not None
         ]
 
-    async def _numbers(self, topic: Topic) -> QueueNumbers | None:
+    async def _numbers(self, topic: Topic, *, is_complete: bool = False) -> QueueNumbers | None:
         """None if the queue was deleted meanwhile."""
         try:
-            return await queue_numbers(self._broker, topic)
+            return await queue_numbers(self._broker, topic, self._index, is_complete=is_complete)
         except TopicNotFound:
             return None
 
     async def one(self, request: Request) -> Response:
         topic = self._broker.topic(queue_of(request))
-        numbers = await queue_numbers(self._broker, topic, looked_at=_LOOKED_AT)
+        numbers = await queue_numbers(self._broker, topic, self._index)
         definition = definition_of(topic)
         return Response(
             QueenQueueDetails(
@@ -158,15 +195,48 @@ class ResourceRoutes:
                 task=definition.task,
                 created_at=shown_time(topic.created_at_ms),
                 options=definition.options,
-                partitions=[
-                    QueenPartition(
-                        id=partition_id(topic.id, key), name=partition_name(key), messages={"total": count}
-                    )
-                    for key, count in sorted(numbers.partitions.items())
-                ],
+                partitions=_partitions(topic, numbers)[:_MOST_LISTED],
                 totals=_counts(numbers),
             )
         )
+
+    async def partitions(self, request: Request) -> Response:
+        """By queue and name."""
+        query = request.query(PartitionsQuery)
+        if query.queue is None:
+            topics = self._queues.chosen(query.namespace, query.task)
+        else:
+            topics = [self._broker.topic(checked_queue(query.queue))]
+        found: list[QueenPartition] = []
+        async for topic in paced(topics):
+            numbers = await self._numbers(topic, is_complete=True)
+            found += [] if numbers is None else _partitions(topic, numbers)
+        page = found[query.offset : query.offset + query.limit]
+        return Response(QueenPartitionList(partitions=page, total=len(found)))
+
+    async def depth(self, request: Request) -> Response:
+        topic = self._broker.topic(queue_of(request))
+        numbers = await queue_numbers(self._broker, topic, self._index)
+        return Response(
+            QueueDepthResponse(
+                queue=topic.name,
+                depth=numbers.pending + numbers.processing,
+                pending=numbers.pending,
+                processing=numbers.processing,
+            )
+        )
+
+    async def clear(self, request: Request) -> Response:
+        """All messages are removed; of one partition, they are settled for every group."""
+        topic = self._broker.topic(queue_of(request))
+        partition = request.query(ClearQuery).partition
+        if partition is None:
+            await self._broker.purge_topic(topic.name)
+        else:
+            key, seek = partition_key(partition), PartitionSeek(self._broker)
+            for depth in await self._broker.queue_depths.of_all(topic.name):
+                await seek.move(topic, depth.group, key, LATEST)
+        return Response(QueueCleared(success=True, queue=topic.name, partition=partition))
 
     async def delete(self, request: Request) -> Response:
         """Also one that does not exist, so that it may be repeated."""
@@ -227,14 +297,46 @@ def _by_label(queues: list[QueenQueue], label: str) -> list[tuple[str, dict[str,
     ]
 
 
-def resource_routes(broker: "Facade", queues: QueenQueues) -> Routes:
-    routes, root = ResourceRoutes(broker, queues), "/api/v1/resources"
+def _partitions(topic: Topic, numbers: QueueNumbers) -> list[QueenPartition]:
+    return [
+        QueenPartition(
+            id=partition_id(topic.id, key), name=partition_name(key), queue=topic.name, messages={"total": count}
+        )
+        for key, count in sorted(numbers.partitions.items())
+    ]
+
+
+def resource_routes(broker: "Facade", queues: QueenQueues, index: PartitionIndex) -> Routes:
+    routes, root = ResourceRoutes(broker, queues, index), "/api/v1/resources"
     return {
         f"{root}/overview": {"GET": queen_operation(routes.overview, "How much there is", ResourceOverview)},
         f"{root}/namespaces": {"GET": queen_operation(routes.namespaces, "List namespaces", NamespaceList)},
         f"{root}/tasks": {"GET": queen_operation(routes.tasks, "List tasks", TaskList)},
         f"{root}/queues": {
             "GET": queen_operation(routes.queues, "List queues", QueenQueueList, query=ResourcesQuery)
+        },
+        f"{root}/partitions": {
+            "GET": queen_operation(
+                routes.partitions,
+                "List partitions",
+                QueenPartitionList,
+                query=PartitionsQuery,
+                errors=(TopicNotFound,),
+            )
+        },
+        "/api/v1/queues/{queue}/clear": {
+            "DELETE": queen_operation(
+                routes.clear,
+                "Remove the messages of a queue, or settle those of a partition",
+                QueueCleared,
+                query=ClearQuery,
+                errors=(TopicNotFound, GroupNotEmpty),
+            )
+        },
+        f"{root}/queues/{{queue}}/depth": {
+            "GET": queen_operation(
+                routes.depth, "How many messages wait", QueueDepthResponse, errors=(TopicNotFound,)
+            )
         },
         f"{root}/queues/{{queue}}": {
             "GET": queen_operation(routes.one, "Describe a queue", QueenQueueDetails, errors=(TopicNotFound,)),

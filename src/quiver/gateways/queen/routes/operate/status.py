@@ -11,6 +11,7 @@ from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import queue_id
 from quiver.gateways.queen.messages import shown_time
 from quiver.gateways.queen.options import definition_of
+from quiver.gateways.queen.partition_index import PartitionIndex
 from quiver.gateways.queen.queue_numbers import QueueNumbers, queue_numbers
 from quiver.gateways.queen.queues import QueenQueues
 from quiver.gateways.queen.routes.operations import queen_operation, queue_of
@@ -64,7 +65,7 @@ class QueueStatus(msgspec.Struct, kw_only=True, rename="camel"):
     namespace: str
     task: str
     created_at: str
-    partitions: Annotated[int, Meta(description="Of the newest 1,000 messages.")]
+    partitions: Annotated[int, Meta(description="Those with messages in the log.")]
     messages: StatusMessages
     size_bytes: int
     lag_seconds: float
@@ -95,10 +96,15 @@ class AnalyticsResponse(msgspec.Struct, kw_only=True, rename="camel"):
     dead_letter_queue: dict[str, int]
 
 
+class Refreshed(msgspec.Struct, kw_only=True):
+    success: bool
+
+
 class StatusRoutes:
-    def __init__(self, broker: "Facade", queues: QueenQueues) -> None:
+    def __init__(self, broker: "Facade", queues: QueenQueues, index: PartitionIndex) -> None:
         self._broker = broker
         self._queues = queues
+        self._index = index
 
     async def status(self, request: Request) -> Response:
         query = request.query(StatusQuery)
@@ -120,12 +126,15 @@ class StatusRoutes:
             )
         )
 
+    async def refresh(self, request: Request) -> Response:
+        return Response(Refreshed(success=True))
+
     async def queues(self, request: Request) -> Response:
         return Response(QueueStatusList(queues=await self._all(request.query(StatusQuery))))
 
     async def queue(self, request: Request) -> Response:
         topic = self._broker.topic(queue_of(request))
-        return Response(_queue(topic, await queue_numbers(self._broker, topic)))
+        return Response(_queue(topic, await queue_numbers(self._broker, topic, self._index)))
 
     async def analytics(self, request: Request) -> Response:
         query = request.query(StatusQuery)
@@ -172,7 +181,7 @@ class StatusRoutes:
     async def _numbers(self, topic: Topic) -> QueueNumbers | None:
         """None if the queue was deleted meanwhile."""
         try:
-            return await queue_numbers(self._broker, topic)
+            return await queue_numbers(self._broker, topic, self._index, is_complete=False)
         except TopicNotFound:
             return None
 
@@ -212,8 +221,8 @@ def _together(queues: list[QueueStatus]) -> StatusMessages:
     )
 
 
-def status_routes(broker: "Facade", queues: QueenQueues) -> Routes:
-    routes, root = StatusRoutes(broker, queues), "/api/v1/status"
+def status_routes(broker: "Facade", queues: QueenQueues, index: PartitionIndex) -> Routes:
+    routes, root = StatusRoutes(broker, queues, index), "/api/v1/status"
     return {
         root: {"GET": queen_operation(routes.status, "Numbers for a dashboard", StatusResponse, query=StatusQuery)},
         f"{root}/queues": {
@@ -221,6 +230,15 @@ def status_routes(broker: "Facade", queues: QueenQueues) -> Routes:
         },
         f"{root}/queues/{{queue}}": {
             "GET": queen_operation(routes.queue, "Numbers of a queue", QueueStatus, errors=(TopicNotFound,))
+        },
+        "/api/v1/analytics/system-metrics": {
+            "GET": queen_operation(routes.status, "The same numbers", StatusResponse, query=StatusQuery)
+        },
+        "/api/v1/analytics/worker-metrics": {
+            "GET": queen_operation(routes.status, "The same numbers", StatusResponse, query=StatusQuery)
+        },
+        "/api/v1/stats/refresh": {
+            "POST": queen_operation(routes.refresh, "Nothing to do: numbers are always current", Refreshed)
         },
         f"{root}/analytics": {
             "GET": queen_operation(routes.analytics, "Series over time", AnalyticsResponse, query=StatusQuery)
