@@ -56,6 +56,7 @@ chaos: setup ## the long versions of the fault tests
 
 simulate: setup ## 1,000 seeds of the simulator, until one fails; SEEDS=, FIRST=, SECONDS= (docs/simulation.md)
 	@.venv/bin/python -m quiver.testing.simulation --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60) $(ARGS)
+	@.venv/bin/python -m quiver.testing.replication --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60)
 
 spark: ## set up PySpark and, when it is missing, Java
 	@scripts/setup spark

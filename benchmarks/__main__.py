@@ -23,7 +23,7 @@ from benchmarks.workloads import OWN_WORKLOADS
 from benchmarks.workloads.messages.quiver_comparison import compare_quiver
 
 ALL_WORKLOADS = (*WORKLOADS, *OWN_WORKLOADS)
-LONG_WORKLOADS = {"start-up"} | {name for name in OWN_WORKLOADS if name.startswith("spark-")}
+LONG_WORKLOADS = {"start-up", "postgres-sizes"} | {name for name in OWN_WORKLOADS if name.startswith("spark-")}
 """A quarter of an hour by themselves: measured when they are named."""
 
 

@@ -55,7 +55,11 @@ def judge(results: Results, peers: set[str], limits: Mapping[str, Metrics] | Non
         _spark_writes(results),
         _spark_archive(results),
     )
-    return [verdict for area in (*by_area, _workers(results), _looking(results), *spark) for verdict in area]
+    return [
+        verdict
+        for area in (*by_area, _workers(results), _postgres(results), _looking(results), *spark)
+        for verdict in area
+    ]
 
 
 def _publish(results: Results, peers: set[str]) -> Iterable[Verdict]:
@@ -248,6 +252,29 @@ def _compaction(results: Results) -> Iterable[Verdict]:
     yield at_least("compaction: publishing beside it against alone", 0.6, "times", rate and rate.over(usual))
 
 
+def _postgres(results: Results) -> Iterable[Verdict]:
+    """A broker on PostgreSQL, beside a table that is used as a queue in the same PostgreSQL."""
+
+    def figure(workload: str, metric: str = "rate", detail: str = "4 partitions") -> Figure | None:
+        return _figure(_first(results, workload, detail, "fsync"), metric)
+
+    def table(workload: str) -> Figure | None:
+        found = results.find("postgres-table", workload, size=SIZE, durability="synced at every commit (default)")
+        return _figure(found, "rate")
+
+    publish, consume = figure("postgres publish"), figure("postgres consume")
+    yield at_least("PostgreSQL: publish, synchronous_commit on", 1e6, "msg/s", publish)
+    yield at_least("PostgreSQL: consume as batches", 5e6, "msg/s", consume)
+    yield at_least("PostgreSQL: publish against SKIP LOCKED", 3, "times", publish and publish.over(table("publish")))
+    yield at_least("PostgreSQL: consume against SKIP LOCKED", 10, "times", consume and consume.over(table("consume")))
+    latency = results.find("quiver-postgres", "latency", size=SIZE, durability="fsync")
+    yield at_most("PostgreSQL: publish to ack p50", 2, "ms", _figure(latency, "ack_p50_ms"))
+    small = figure("postgres small frames", detail="500 logs")
+    yield at_least("PostgreSQL: small frames over 500 logs", 50_000, "frames/s", small)
+    largest = figure("postgres sizes", "times_kept", "largest")
+    yield at_most("PostgreSQL: tables while 50 M messages go through, against what is kept", 3, "times", largest)
+
+
 def _workers(results: Results) -> Iterable[Verdict]:
     """Two workers against one, measured in turns."""
 
@@ -343,12 +370,16 @@ def _spark_orders(results: Results) -> Iterable[Verdict]:
 
 
 def _spark_kafka(results: Results) -> Iterable[Verdict]:
-    for detail, target in (("full scan", 4), ("availableNow", 2)):
-        ours, kafkas = (
-            _figure(results.find(subject, "spark-kafka", size=SIZE, detail=detail), "rate")
-            for subject in ("quiver", "kafka")
-        )
-        yield at_least(f"spark: {detail} against Spark's Kafka source", target, "times", ours and ours.over(kafkas))
+    def rate(subject: str, detail: str) -> Figure | None:
+        return _figure(results.find(subject, "spark-kafka", size=SIZE, detail=detail), "rate")
+
+    for where in ("", " by default, of the files on this machine"):
+        ours = rate("quiver", f"full scan{where}")
+        ratio = ours and ours.over(rate("kafka", "full scan"))
+        yield at_least(f"spark: full scan{where} against Spark's Kafka source", 4, "times", ratio)
+    ours = rate("quiver", "availableNow")
+    ratio = ours and ours.over(rate("kafka", "availableNow"))
+    yield at_least("spark: availableNow against Spark's Kafka source", 2, "times", ratio)
 
 
 def _spark_writes(results: Results) -> Iterable[Verdict]:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from etcd_cluster import EtcdCluster, program, running_etcd
 from postgres_cluster import PostgresCluster, programs, running_cluster
 from work_order import SharedTogetherLongestFirst
 
@@ -80,6 +81,15 @@ def database(postgres: PostgresCluster, request: pytest.FixtureRequest) -> Itera
     schema = f"test_{os.getpid()}_{zlib.crc32(request.node.nodeid.encode()):08x}"
     yield f"{postgres.address}?schema={schema}"
     postgres.sql(f"drop schema if exists {schema} cascade")
+
+
+@pytest.fixture(scope="session")
+def etcd() -> Iterator[EtcdCluster]:
+    """One etcd for all tests of a process: tests of faults start their own."""
+    if program() is None:
+        pytest.skip("etcd is not installed (scripts/system-packages gets it)")
+    with running_etcd() as cluster:
+        yield cluster
 
 
 def _link(name: str) -> str:

@@ -17,7 +17,8 @@ from benchmarks.workloads.observe.console import measure_console
 from benchmarks.workloads.observe.metrics import measure_observe
 from benchmarks.workloads.observe.searching import measure_search
 from benchmarks.workloads.observe.tracing import measure_tracing
-from benchmarks.workloads.postgres import measure_postgres
+from benchmarks.workloads.postgres_engine.rates import measure_postgres
+from benchmarks.workloads.postgres_engine.sizes import measure_postgres_sizes
 from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
 from benchmarks.workloads.queues.queen import measure_queen
@@ -64,6 +65,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "compaction": measure_compaction,
     "workers": measure_workers,
     "postgres": measure_postgres,
+    "postgres-sizes": measure_postgres_sizes,
     "observe": measure_observe,
     "search": measure_search,
     "tracing": measure_tracing,

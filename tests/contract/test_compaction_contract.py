@@ -217,7 +217,7 @@ async def test_reads_beside_compaction_see_every_last_value(under_test: EngineUn
         nonlocal reads
         own = random.Random(6)
         while not done.is_set():
-            end = log.end_offset
+            end = log.readable_offset
             start = own.randrange(max(0, end - 3_000), end + 1)
             wanted = {m.offset for m in last_of_each_key([m for o, m in appended.items() if start <= o < end])}
             found = await read_from(log, start, end, own.choice([500, 20_000]))

@@ -33,7 +33,7 @@ class KafkaServer:
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         subprocess.run(
-            java_command("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(properties)),
+            java_command("kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", str(properties)),
             check=True,
             capture_output=True,
         )

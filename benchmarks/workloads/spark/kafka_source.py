@@ -5,6 +5,7 @@ brokers run all the time; the one that is not read is idle.
 """
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ BATCH_ROWS = 2_000_000
 PARTITIONS = 8
 TOPIC = "scanned"
 WORKLOAD = "spark-kafka"
+FILES = "full scan by default, of the files on this machine"
 
 
 def measure_spark_kafka(run: Run) -> None:
@@ -54,19 +56,20 @@ def _measure(run: Run, spark: SparkProcess, broker: Broker, server: KafkaServer,
     spark.run(copy_to_kafka, ours, server.address)
     assert spark.run(count_kafka, kafkas) == count
     rows = count // 5 if count < BATCH_ROWS else BATCH_ROWS
-    subjects = {"quiver": (ours, "maxRowsPerTrigger"), "kafka": (kafkas, "maxOffsetsPerTrigger")}
-    for source, limit in subjects.values():
-        spark.run(scan, source)
-        spark.run(stream, source, {limit: str(rows)}, run.scratch)
+    reads: list[tuple[str, str, Callable[..., float], tuple[Any, ...]]] = [
+        ("quiver", "full scan", scan, (ours,)),
+        ("quiver", FILES, scan, ({name: value for name, value in ours.items() if name != "localFiles"},)),
+        ("kafka", "full scan", scan, (kafkas,)),
+        ("quiver", "availableNow", stream, (ours, {"maxRowsPerTrigger": str(rows)}, run.scratch)),
+        ("kafka", "availableNow", stream, (kafkas, {"maxOffsetsPerTrigger": str(rows)}, run.scratch)),
+    ]
+    for _, _, work, arguments in reads:
+        spark.run(work, *arguments)
     for _ in run.few_repetitions():
-        for subject, (source, limit) in subjects.items():
-            for detail, work, arguments in (
-                ("full scan", scan, ()),
-                ("availableNow", stream, ({limit: str(rows)}, run.scratch)),
-            ):
-                with run.measuring(subject, WORKLOAD, size=SIZE, detail=detail) as metrics:
-                    seconds = spark.run(work, source, *arguments)
-                    metrics |= {"rate": count / seconds, "seconds": seconds}
+        for subject, detail, work, arguments in reads:
+            with run.measuring(subject, WORKLOAD, size=SIZE, detail=detail) as metrics:
+                seconds = spark.run(work, *arguments)
+                metrics |= {"rate": count / seconds, "seconds": seconds}
 
 
 # what runs in the process with the session

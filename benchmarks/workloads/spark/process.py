@@ -31,13 +31,18 @@ class SparkProcess:
         self.start_seconds = self._answer(START_SECONDS) - begin
         """From the start of a new Python until the session is there."""
 
+    @property
+    def pid(self) -> int:
+        """Of the Python process; the JVM and the workers descend from it."""
+        return self._process.pid or 0
+
     def run(self, function: Callable[..., Any], *arguments: Any, timeout: float = 900) -> Any:
         self._connection.send((function, arguments))
         return self._answer(timeout)
 
     def worker_peak_mb(self) -> float:
         """The largest resident size that one of the Python workers has had."""
-        return max(map(_peak_kb, _descendants(self._process.pid or 0)), default=0) / 1024
+        return max(map(_peak_kb, _descendants(self.pid)), default=0) / 1024
 
     def close(self) -> None:
         self._connection.close()

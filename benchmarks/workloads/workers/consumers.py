@@ -20,6 +20,7 @@ Acks = Literal["gathered", "awaited"]
 CONSUMERS, PARTITIONS, SIZE = 4, 16, 100
 FULL_MESSAGES: dict[Acks, int] = {"gathered": 1_000_000, "awaited": 30_000}
 GROUP = "bench"
+_LOOK_SECONDS = 0.01
 
 
 def measure_consumers(run: Run, broker: Broker, workers: int, number: int) -> None:
@@ -54,32 +55,34 @@ def _fill(broker: Broker, topic: str, count: int) -> None:
 
 
 def _work(address: str, topic: str, count: int, taken: Any, acks: Acks, watch: Watch) -> int:
-    own = 0
+    own = [0]
     with quiver.connect(address) as client:
         work = client.work(topic, group=GROUP)
         work.open()
         watch.start()
-        threading.Thread(target=_stop_at, args=(work, taken, count), daemon=True).start()
-        reported = 0
-        for job in work:
-            if acks == "gathered":
+        threading.Thread(target=_stop_at, args=(work, own, taken, count), daemon=True).start()
+        if acks == "gathered":
+            for job in work:
                 with job:
-                    own += job.value is not None
-            else:
+                    own[0] += job.value is not None
+        else:
+            for job in work:
                 job.ack()
-                own += 1
-            if acks == "awaited" or own - reported >= 100 or taken.value + own - reported + 2_000 > count:
-                with taken.get_lock():
-                    taken.value += own - reported
-                reported = own
+                own[0] += 1
         work.close()
         watch.stop()
-    return own
+    return own[0]
 
 
-def _stop_at(work: Any, taken: Any, count: int) -> None:
+def _stop_at(work: Any, own: list[int], taken: Any, count: int) -> None:
+    """Adds up what all consumers have handled, and stops this one when nothing is left."""
+    reported = 0
     while taken.value < count:
-        time.sleep(0.005)
+        time.sleep(_LOOK_SECONDS)
+        if own[0] > reported:
+            with taken.get_lock():
+                taken.value += own[0] - reported
+            reported = own[0]
     work.stop()
 
 

@@ -44,6 +44,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     data_dir: Path = Path("data")
     storage: str | None = None
     read_from: str | None = None
+    buffer_dir: Path | None = None
+    buffer_bytes: int = 1024 * MIB
     host: str = "127.0.0.1"
     advertise: str | None = None
     allowed_host: tuple[str, ...] = ()
@@ -111,6 +113,9 @@ SETTINGS: tuple[Setting, ...] = (
             mask=masked_address),
     Setting("read_from", storage_address, "A standby of that database, for reads of old messages.",
             mask=masked_address),
+    Setting("buffer_dir", lambda value: Path(text(value)).expanduser(),
+            "A directory for publishes while that database is away."),
+    Setting("buffer_bytes", size_bytes(MIB, 2**50), "The most that is kept there."),
     Setting("host", text, "The address to listen on; 0.0.0.0 or :: for every interface."),
     Setting("advertise", optional_text, "The host name clients use, when it differs from --host (containers)."),
     Setting("allowed_host", texts, "A host name by which HTTP clients may call the broker; may be repeated."),

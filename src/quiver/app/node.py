@@ -110,21 +110,29 @@ async def _open_data(config: Config, *, in_memory: bool) -> Data:
     if in_memory:
         return Data(MemoryStorage())
     if config.storage is not None:
-        return await _open_database(config.storage, config.read_from)
+        return await _open_database(config.storage, config)
     if config.read_from is not None:
         raise InvalidSetting(setting="read_from", problem="needs --storage: it names a standby of that database")
+    if config.buffer_dir is not None:
+        raise InvalidSetting(
+            setting="buffer_dir", problem="needs --storage: it is for the time without that database"
+        )
     return Data(await _open_directory(config, None))
 
 
-async def _open_database(address: str, read_from: str | None) -> Data:
+async def _open_database(address: str, config: Config) -> Data:
     try:
         from quiver.coordination.postgres import PostgresCoordination
         from quiver.storage.postgres.storage import PostgresSettings, PostgresStorage
     except ModuleNotFoundError as error:
         problem = f"{error.name} is not installed; install quivermq[postgres]"
         raise InvalidSetting(setting="storage", problem=problem) from error
-    standby = None if read_from is None else parse_address(read_from)
-    storage = PostgresStorage(parse_address(address), PostgresSettings(read_from=standby))
+    settings = PostgresSettings(
+        read_from=None if config.read_from is None else parse_address(config.read_from),
+        buffer_dir=config.buffer_dir,
+        buffer_bytes=config.buffer_bytes,
+    )
+    storage = PostgresStorage(parse_address(address), settings)
     try:
         await storage.open()
     except BaseException:

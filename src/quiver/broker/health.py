@@ -49,7 +49,15 @@ class Health:
         self._tasks = tasks
 
     def problems(self) -> dict[str, str]:
-        """What cannot be written or read, or does not run, and why; empty when all is well."""
+        """What cannot be written or read, or does not run, and why; empty when all is well, and while publishes are
+        taken into a local buffer: or nobody would send them."""
+        return {} if self._is_buffering() else self._found_problems()
+
+    def _is_buffering(self) -> bool:
+        buffer = self._storage.buffer_numbers
+        return buffer is not None and buffer.is_in_use
+
+    def _found_problems(self) -> dict[str, str]:
         found = {p.name: p.log.failure for p in self._partitions.all() if p.log.failure is not None}
         found |= self._delays.problems()
         found |= self._queues.problems()
@@ -62,6 +70,8 @@ class Health:
     def warnings(self) -> dict[str, str]:
         """What was found damaged or wrong, although everything can be read and written."""
         found = self._storage.warnings
+        if self._is_buffering():
+            found |= self._found_problems()
         schedule_logs = [schedule for _, schedule in self._delays.schedule_logs()]
         for partition in (*self._partitions.all(), *schedule_logs):
             if problem := partition.saved_state.memory_loss or partition.times_ahead:

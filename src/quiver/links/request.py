@@ -43,7 +43,8 @@ Handler = Callable[[Any, memoryview], Awaitable[Reply[Any]]]
 
 @cache
 def result_decoder(kind: type[PeerRequest[Any]]) -> msgspec.msgpack.Decoder[Any]:
-    [base] = [each for each in getattr(kind, "__orig_bases__", ()) if get_origin(each) is PeerRequest]
+    bases = [each for each in getattr(kind, "__orig_bases__", ()) if get_origin(each) is not Generic]
+    [base] = [each for each in bases if issubclass(get_origin(each) or each, PeerRequest)]
     return msgspec.msgpack.Decoder(get_args(base)[0])
 
 

@@ -41,6 +41,8 @@ class Published(NamedTuple):
     duplicate: bool = False
     delayed: bool = False
     """The message waits until it is due, and the offset is its id among the delayed messages."""
+    buffered: bool = False
+    """It is in the broker's local buffer, and gets the offset when the database is back."""
 
 
 class PublishFuture(NamedTuple):
@@ -58,7 +60,9 @@ class PublishFuture(NamedTuple):
         except Exception:
             logger.exception("a message was not published")
             return QuiverError()
-        return Published(self.partition, appended.base_offset, appended.duplicate, appended.delayed)
+        return Published(
+            self.partition, appended.base_offset, appended.duplicate, appended.delayed, appended.buffered
+        )
 
 
 class DelayedMessages(Protocol):

@@ -195,6 +195,21 @@ SYNC_FAILURES = _series(
     "Syncs that failed",
     "Any is serious: the partition takes no more writes. docs/recovery.md says what to do.",
 )
+BUFFER_MESSAGES = _series(
+    "buffer_messages",
+    "gauge",
+    "",
+    "Messages in the local buffer, which wait for the database",
+    "The database is away; see readyz. What is in the buffer is stored when it is back.",
+)
+BUFFER_BYTES = _series(
+    "buffer_bytes",
+    "gauge",
+    "",
+    "Bytes in the local buffer",
+    "Above buffer_bytes publishes are refused.",
+)
+BUFFERED = _series("buffered_messages_total", "counter", "", "Messages that were put into the local buffer")
 RETENTION_REMOVED = _series("retention_removed_bytes_total", "counter", "topic", "Bytes that retention has removed")
 COMPACTION_REMOVED = _series(
     "compaction_removed_messages_total", "counter", "topic", "Messages that compaction has removed"
@@ -352,6 +367,9 @@ AREAS: dict[str, tuple[Series, ...]] = {
         LOG_BYTES,
         SYNC_SECONDS,
         SYNC_FAILURES,
+        BUFFER_MESSAGES,
+        BUFFER_BYTES,
+        BUFFERED,
         WRITE_QUEUE,
         RETENTION_REMOVED,
         COMPACTION_REMOVED,

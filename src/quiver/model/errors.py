@@ -318,6 +318,25 @@ class StorageUnavailable(Overloaded):
     sentence = "the database cannot be used now ({problem}); the broker keeps trying: try again in a moment"
 
 
+class CoordinationUnavailable(Overloaded):
+    code, status, retryable = "coordination_unavailable", 503, True
+    sentence = "etcd cannot be used now ({problem}); try again in a moment"
+
+
+class NotLeader(QuiverError):
+    """What was begun may or may not have happened."""
+
+    code, status, retryable = "not_leader", 503, True
+    sentence = "this node does not lead {what} (any more); try again, at its leader"
+
+
+class NotEnoughReplicas(QuiverError):
+    code, status, retryable = "not_enough_replicas", 503, True
+    sentence = (
+        "{what} has {count} replicas in sync and needs {wanted}; nothing was written: try again when more are back"
+    )
+
+
 class ShuttingDown(QuiverError):
     code, status, retryable = "shutting_down", 503, True
     sentence = "the broker is shutting down; try again in a moment or on another broker"

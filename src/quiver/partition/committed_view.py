@@ -43,8 +43,10 @@ class CommittedView:
     # how far
 
     def advance(self, frames: Sequence[StampedFrame]) -> None:
-        """The frames are written: readers see them from now on."""
+        """The frames are written: readers see them from now on, unless they are in a local buffer."""
         newest, traffic = self.newest, self.traffic
+        if self._log.is_buffering:
+            newest = list(newest)
         for header, _, _ in frames:
             newest[header.priority] = header.base_offset + header.last_offset_delta + 1
             if not header.attributes & CONTROL:
@@ -52,6 +54,11 @@ class CommittedView:
                 traffic.published_bytes += header.length + HEADER_BYTES
                 traffic.published_frames += 1
         self.high_watermark = self._log.readable_offset
+
+    def advance_to_readable(self) -> None:
+        """Frames of any priority that were in a local buffer can be read."""
+        self.high_watermark = self._log.readable_offset
+        self.newest[:] = [self.high_watermark] * len(self.newest)
 
     @property
     def last_stable(self) -> int:

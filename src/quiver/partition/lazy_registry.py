@@ -5,7 +5,7 @@ import logging
 from collections.abc import Container, Iterable, Mapping
 from typing import Generic, Protocol, TypeVar
 
-from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, TopicNotFound
+from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, StorageUnavailable, TopicNotFound
 from quiver.model.names import TopicPartition
 from quiver.storage.port import Storage
 from quiver.system.pace import AT_ONCE, bounded_gather
@@ -109,7 +109,7 @@ class LazyRegistry(Generic[T]):
         try:
             async with self._gate:
                 value = await self._opener.open(place)
-        except (TopicNotFound, PartitionNotFound):
+        except (TopicNotFound, PartitionNotFound, StorageUnavailable):  # an outage is the storage's problem alone
             raise
         except (QuiverError, OSError) as error:
             self.problems[place] = str(error)

@@ -55,9 +55,12 @@ _TIMES_AHEAD_MS = 60_000
 """If append times are further ahead of the clock than this, there is a warning."""
 
 
-def log_options(config: TopicConfig) -> LogOptions:
+def log_options(config: TopicConfig, *, is_schedule: bool = False) -> LogOptions:
     return LogOptions(
-        durability=config.durability, segment_bytes=config.segment_bytes, roll_after_ms=config.roll_after_ms
+        durability=config.durability,
+        segment_bytes=config.segment_bytes,
+        roll_after_ms=config.roll_after_ms,
+        buffers_publishes=not is_schedule,
     )
 
 
@@ -87,6 +90,7 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self._config = config
+        self._is_schedule = settings.is_schedule
         self._clock = clock
         self._message_batch_bytes = settings.message_batch_bytes
         transactions = TransactionTable()
@@ -110,6 +114,7 @@ class Partition:
         self._has_warned = False
         self.on_sampled: Callable[[StampedFrame], None] | None = None
         """Called with each frame that has sampled messages, once it is written."""
+        log.notify_readable(self._on_readable)
 
     async def recover(self) -> None:
         """After opening: brings the tables up to date."""
@@ -131,7 +136,7 @@ class Partition:
         Messages whose ids are known are left out, unless they only come from another log (`check_ids`).
         """
         size = HEADER_BYTES + header.length
-        self._check_writable(size)
+        self._check_writable(size, is_plain=not header.is_transactional)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         ids: FrameIds | None = None
         if header.columns & COLUMN_ID and self.tables.message_ids.counts(header):
@@ -149,7 +154,7 @@ class Partition:
 
         The future is done when it is written, before it is on disk: `log.sync` syncs it.
         """
-        self._check_writable(0)
+        self._check_writable(0, is_plain=False)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
         pending = PendingMarker(producer_id, epoch, commit, future)
         if self._writer.is_idle:
@@ -195,7 +200,7 @@ class Partition:
         self._config, self.limits, self._assigner.limits = config, limits, limits
         self.committed.configure(config)
         self.tables.message_ids.configure(config.dedup_window_ms)
-        self.log.configure(log_options(config))
+        self.log.configure(log_options(config, is_schedule=self._is_schedule))
 
     async def retain(self, config: TopicConfig) -> None:
         """Applies the topic's retention. An old active segment is closed even without retention."""
@@ -291,12 +296,13 @@ class Partition:
         self._writer.let_go()
         self.tables.message_ids.let_go()
 
-    def _check_writable(self, size: int) -> None:
+    def _check_writable(self, size: int, *, is_plain: bool = True) -> None:
+        """`is_plain`: it is in no transaction, so it may be buffered during an outage."""
         if self._closing:
             raise ShuttingDown()
         if self.log.failure is not None:
             raise PartitionOffline(partition=self.name, problem=self.log.failure)
-        if self.log.outage is not None:
+        if self.log.outage is not None and not (is_plain and self.log.has_buffer):
             raise StorageUnavailable(problem=self.log.outage)
         waiting = self._writer.queued_bytes
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
@@ -354,7 +360,10 @@ class Partition:
     def _finish(self, assigned: Assigned) -> None:
         """The frames are written: readers see them from now on. There is no await, so nobody sees half of this."""
         self.committed.advance(assigned.frames)
+        is_buffering = self.log.is_buffering
         for pending, appended in assigned.outcomes:
+            if is_buffering and appended.base_offset >= self.log.readable_offset:
+                appended = appended._replace(buffered=True)
             if appended.duplicate or appended.duplicates:
                 self._note_duplicates(pending, appended)
             answer(pending, appended)
@@ -366,6 +375,11 @@ class Partition:
             for stamped in assigned.frames:
                 if stamped.header.attributes & SAMPLED and self.on_sampled is not None:
                     self.on_sampled(stamped)
+
+    def _on_readable(self) -> None:
+        """What was in the local buffer is stored."""
+        self.committed.advance_to_readable()
+        self.committed.wake_watchers()
 
     def _note_duplicates(self, pending: Pending, appended: Appended) -> None:
         if appended.duplicates:

@@ -47,6 +47,8 @@ class Appended(NamedTuple):
     """It waits in the schedule log; the offset is an id there."""
     duplicates: tuple[Duplicate, ...] = ()
     """Messages that were left out, in the order of the frame."""
+    buffered: bool = False
+    """It is in the broker's local buffer, and will be stored when the database is back."""
 
 
 class PendingMarker(NamedTuple):
@@ -181,7 +183,8 @@ class Assigned:
 
 def answer(pending: Pending, appended: Appended) -> None:
     if isinstance(pending, MessageBatch):
-        places = map(Appended, count(appended.base_offset), repeat(appended.append_time_ms))
+        rest = (False, False, (), appended.buffered)
+        places = map(Appended, count(appended.base_offset), repeat(appended.append_time_ms), *map(repeat, rest))
         for future, place in zip(pending.futures, places, strict=False):
             if not future.done():
                 future.set_result(place)

@@ -191,6 +191,8 @@ class Produced(Message, tag=103, frozen=True):
     """Messages that were not stored because their id was known, by place in the frame: the place, the offset of the
     first message with the id (-1: not known any more), and whether that is a delayed message's id. The others have
     the base offset and those after it."""
+    buffered: bool = False
+    """The database is away: the frame is in the broker's local buffer, and is stored when the database is back."""
 
 
 class FetchedPart(msgspec.Struct, array_like=True, frozen=True, gc=False):

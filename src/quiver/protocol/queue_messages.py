@@ -75,6 +75,9 @@ class ReceivedRun(msgspec.Struct, array_like=True, frozen=True):
 
 class Received(Message, tag=140, frozen=True):
     runs: list[ReceivedRun]
+    max_unacked: tuple[int, ...] = ()
+    """What the consumer may hold of each topic of the request, over all workers: for clients that named the worker in
+    their handshake. They count that, because each worker knows only what the consumer holds of its own partitions."""
 
 
 class RefusedRun(msgspec.Struct, array_like=True, frozen=True):

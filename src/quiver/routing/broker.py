@@ -15,9 +15,11 @@ from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
+from quiver.routing.controller_route import ControllerRoute
 from quiver.routing.dead_letters.jobs import RoutedRedriveJobs
 from quiver.routing.dead_letters.service import RoutedDeadLetters
 from quiver.routing.delays.service import RoutedDelays
+from quiver.routing.group_route import GroupRoute
 from quiver.routing.groups.service import RoutedGroupAdmin, RoutedReset
 from quiver.routing.looks.messages import RoutedLives, RoutedSpans, RoutedTraces
 from quiver.routing.looks.node import RoutedNode
@@ -36,7 +38,6 @@ from quiver.routing.scatter import Scatter
 from quiver.routing.schedules.service import RoutedSchedules
 from quiver.routing.search.searches import RoutedSearches
 from quiver.routing.search.tails import RoutedTails
-from quiver.routing.streams.group_calls import GroupCalls
 from quiver.routing.streams.service import RoutedStreams
 from quiver.routing.streams.sharing import share_streams
 from quiver.routing.topics.other_owners import LinkedOwners
@@ -54,7 +55,8 @@ class RoutedBroker:
         self._local = local
         self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
         owners, scatter = Owners(local), Scatter(peers)
-        self._topics = RoutedTopics(local, owners, peers, scatter)
+        controller = ControllerRoute(local, peers)
+        self._topics = RoutedTopics(local, owners, controller, scatter)
         passed_on = PassedOnFrames()
         self._messages = RoutedMessages(local, owners, peers, passed_on)
         self._fetch = RoutedFetch(local, owners, peers)
@@ -67,18 +69,17 @@ class RoutedBroker:
         self.queue_leases = RoutedLeases(local, owners, peers, uses, scatter)
         self.queue_stats = RoutedQueueStats(local, scatter)
         self.dead_letters = RoutedDeadLetters(local, owners, peers, scatter)
-        calls = GroupCalls(owners, peers)
-        self.group_admin = RoutedGroupAdmin(local, owners, calls, scatter)
-        self.offset_reset = RoutedReset(local, calls)
-        self.streams = RoutedStreams(local, calls)
+        route = GroupRoute(local, owners, peers)
+        self.group_admin = RoutedGroupAdmin(local, owners, route, scatter)
+        self.offset_reset = RoutedReset(route)
+        self.streams = RoutedStreams(local, route)
         self.poll = RoutedPoll(local, owners, peers, self.queues)
-        self.poll_members = RoutedPollMembers(local, calls)
+        self.poll_members = RoutedPollMembers(route)
         self.searches = RoutedSearches(local, owners, peers)
         self.tails = RoutedTails(local, owners, peers)
         self.delays = RoutedDelays(local, owners, peers, scatter)
-        is_controller = owners.placement.is_controller
-        self.redrive_jobs = local.redrive_jobs if is_controller else RoutedRedriveJobs(peers)
-        self.schedules = local.schedules if is_controller else RoutedSchedules(peers)
+        self.redrive_jobs = RoutedRedriveJobs(controller)
+        self.schedules = RoutedSchedules(controller)
         self.transactions = RoutedTransactions(local, peers, passed_on)
         self.metrics = RoutedMetrics(local, scatter, note or OwnNote())
         self.sampler = RoutedSampler(local, scatter)

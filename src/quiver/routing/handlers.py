@@ -4,17 +4,18 @@ from quiver.broker.broker import Broker
 from quiver.links.request import Handlers
 from quiver.routing.dead_letters.handlers import DeadLetterHandlers
 from quiver.routing.delays.handlers import DelayHandlers
-from quiver.routing.groups.handlers import GroupHandlers, GroupQueueHandlers
+from quiver.routing.groups.requests import GROUP_REQUESTS
 from quiver.routing.looks.handlers import LookHandlers
 from quiver.routing.messages.handlers import MessageHandlers
 from quiver.routing.outbox.handlers import MoveHandlers
+from quiver.routing.owned_request import add_owned
 from quiver.routing.polling.handlers import PollHandlers
 from quiver.routing.polling.take_handlers import TakeHandlers
 from quiver.routing.queues.handlers import QueueHandlers, QueueLookHandlers
-from quiver.routing.schedules.handlers import ScheduleHandlers
+from quiver.routing.schedules.requests import SCHEDULE_REQUESTS
 from quiver.routing.search.handlers import SearchHandlers, TailHandlers
-from quiver.routing.streams.handlers import StreamHandlers
 from quiver.routing.streams.partition_handlers import PartitionHandlers
+from quiver.routing.streams.requests import STREAM_REQUESTS
 from quiver.routing.topics.handlers import TopicHandlers
 from quiver.routing.transactions.handlers import TransactionHandlers
 
@@ -31,11 +32,10 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     QueueLookHandlers(broker, handlers)
     DeadLetterHandlers(broker, handlers)
     DelayHandlers(broker, handlers)
-    ScheduleHandlers(broker, handlers)
-    StreamHandlers(broker, handlers)
+    add_owned(handlers, broker, SCHEDULE_REQUESTS)
+    add_owned(handlers, broker, STREAM_REQUESTS)
     PartitionHandlers(broker, handlers)
     PollHandlers(broker, handlers)
     TakeHandlers(broker, handlers)
-    GroupHandlers(broker, handlers)
-    GroupQueueHandlers(broker, handlers)
+    add_owned(handlers, broker, GROUP_REQUESTS)
     TransactionHandlers(broker, handlers)

@@ -21,6 +21,8 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     durability: Durability = "fsync"
     segment_bytes: int = 64 * MIB
     roll_after_ms: int = 86_400_000
+    buffers_publishes: bool = False
+    """Frames that are in no transaction may wait in the engine's local buffer, if it has one, during an outage."""
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,6 +74,17 @@ class Snapshot(NamedTuple):
     offset: int
     """The snapshot holds the effect of everything below this offset."""
     data: bytes
+
+
+class BufferNumbers(NamedTuple):
+    """Of the local buffer for publishes."""
+
+    message_count: int
+    size_bytes: int
+    buffered_total: int
+    """Messages that were buffered since the start."""
+    is_in_use: bool
+    """The database is away, and publishes are taken all the same."""
 
 
 class FrameSlice(Protocol):
@@ -135,6 +148,20 @@ class Log(Protocol):
     @property
     def outage(self) -> str | None:
         """Why nothing can be appended for now; it passes without anybody's doing. None for an engine on files."""
+        ...
+
+    @property
+    def has_buffer(self) -> bool:
+        """Whether frames that are in no transaction are taken during an outage; they can be read after it."""
+        ...
+
+    @property
+    def is_buffering(self) -> bool:
+        """Whether frames from `readable_offset` on are in a local buffer."""
+        ...
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        """`raised` is called when `readable_offset` was raised by something else than an append."""
         ...
 
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
@@ -286,6 +313,11 @@ class Storage(Protocol):
     @property
     def warnings(self) -> dict[str, str]:
         """By log: what was found damaged in it, though it takes reads and writes."""
+        ...
+
+    @property
+    def buffer_numbers(self) -> BufferNumbers | None:
+        """Of the local buffer for publishes, if there is one."""
         ...
 
     async def open_log(self, log_id: str, options: LogOptions) -> Log:

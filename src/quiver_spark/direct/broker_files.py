@@ -79,14 +79,17 @@ def _found(client: quiver.Client) -> BrokerFiles | None:
             return None
         with urlopen(f"{url}/node", timeout=_SECONDS) as answer:  # noqa: S310 - http_url gives http
             node = json.loads(answer.read())
-        files = None if node["data_dir"] is None else _state(node["data_dir"]["path"])
+        return None if node["data_dir"] is None else _state(node["data_dir"]["path"], asked=int(node["pid"]))
     except (OSError, ValueError, KeyError, QuiverError):
         return None
-    return files if files is not None and files.pid == node["pid"] else None
 
 
-def _state(path: str) -> BrokerFiles | None:
+def _state(path: str, *, asked: int | None = None) -> BrokerFiles | None:
+    """The broker that uses the files now. `asked`: it must have this process, itself or as one of its workers."""
     state = running_broker(Path(path))
     if state is None or not os.access(Path(path) / "logs", os.R_OK | os.X_OK):
+        return None
+    processes = [state["pid"], *(worker["pid"] for worker in state.get("workers", ()))]
+    if asked is not None and asked not in processes:
         return None
     return BrokerFiles(path, int(state["pid"]), int(state["started_at_ms"]))

@@ -144,7 +144,9 @@ def show_summary(summary: "Summary", output: Output) -> None:
 
 
 def _is_for_programs(value: object) -> bool:
-    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(item, dict) for item in value))
+    if isinstance(value, list):
+        return not value or any(isinstance(item, dict) for item in value)
+    return isinstance(value, dict)
 
 
 def _shown(value: object) -> str:

@@ -14,7 +14,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.model.errors import InvalidRequest, NotSupported
-from quiver_spark.broker_client import address_of
 from quiver_spark.runtime.class_archive import SETTING as ARCHIVE_SETTING
 from quiver_spark.runtime.class_archive import archive_options
 from quiver_spark.runtime.cluster import address_towards, is_local, join
@@ -75,7 +74,7 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
         builder = SparkSession.builder.appName(app_name)
         for key, value in settings.items():
             builder = builder.config(key, value)
-        _import_pandas_meanwhile()
+        _import_meanwhile()
         spark = builder.getOrCreate()
     if not is_local(master):
         join(spark)
@@ -84,15 +83,16 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     return spark
 
 
-def _import_pandas_meanwhile() -> None:
-    """PySpark imports pandas, where it is installed, in its first call with an argument: while Java starts, there is
-    a core for it."""
+def _import_meanwhile() -> None:
+    """While Java starts, there is a core for what is needed later: PySpark imports pandas, where it is installed, in
+    its first call with an argument, and the first query needs Quiver's client."""
 
     def load() -> None:
-        with suppress(ImportError):
-            importlib.import_module("pandas")
+        for name in ("pandas", "quiver_spark.broker_client"):
+            with suppress(ImportError):
+                importlib.import_module(name)
 
-    Thread(target=load, name="import-pandas", daemon=True).start()
+    Thread(target=load, name="import-meanwhile", daemon=True).start()
 
 
 def _remote(app_name: str, url: str, given: Mapping[str, str]) -> "SparkSession":
@@ -136,6 +136,7 @@ def register(spark: "SparkSession", broker: "quiver.Client | str | None" = None)
     it shows the topic as it was at its first action. With a `broker`, reads and writes that name none use it: an
     address, or the client that `quiver.open` returned, whose broker then listens on a port of this machine.
     """
+    from quiver_spark.broker_client import address_of
     from quiver_spark.source.data_source import QuiverSource, source_at
 
     if broker is None:

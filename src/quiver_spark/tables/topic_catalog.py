@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from quiver.model.errors import ConnectionLost, NotSupported, QuiverError
 from quiver.model.names import is_internal
-from quiver_spark.broker_client import broker_client
 from quiver_spark.runtime.java_source import compiled
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ class TopicTables:
             return f"\t{error.message}"
 
     def _lines(self) -> str:
+        from quiver_spark.broker_client import broker_client
         from quiver_spark.column_types import spark_schema
         from quiver_spark.json_values.stored_schemas import stored_columns
 

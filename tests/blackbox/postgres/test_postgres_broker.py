@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -85,16 +86,36 @@ def test_tables_are_created_updated_and_never_taken_from_a_newer_version(
     assert run_cli("", "storage", "migrate", "--storage", database).returncode == 1
     assert postgres.sql(f"select count(*) from pg_tables where schemaname = '{schema}'") == "1", "nothing half done"
     postgres.sql(f"drop table {schema}.log")
-    assert storage("migrate") == (0, [{"version": 1, "name": "tables"}, {"version": 2, "name": "coordination"}])
+    _interrupt_migration(postgres, schema, lambda: run_cli("", "storage", "migrate", "--storage", database))
+    assert postgres.sql(f"select count(*) from pg_tables where schemaname = '{schema}'") == "1", "nothing half done"
+    names = ["tables", "coordination", "buffer"]
+    assert storage("migrate") == (0, [{"version": number, "name": name} for number, name in enumerate(names, 1)])
     assert storage("migrate") == (0, [])
     assert storage("status")[0] == 0
     postgres.sql(f"insert into {schema}.migration (version, name) values (99, 'later')")
     with pytest.raises(BrokerExited) as refused:
         start_broker("--storage", database)
-    assert "have version 99, and this Quiver knows versions up to 2" in refused.value.log
+    assert "have version 99, and this Quiver knows versions up to 3" in refused.value.log
     done = run_cli("", "storage", "migrate", "--storage", database)
     assert done.returncode == 1
     assert b"upgrade the older side" in done.stderr
+
+
+def _interrupt_migration(postgres: PostgresCluster, schema: str, migrate: Callable[[], object]) -> None:
+    """Cuts its connection off while it creates a table in its middle."""
+    postgres.sql(f"""
+        create function {schema}_wait() returns event_trigger language plpgsql as $$
+        begin
+            if to_regclass('{schema}.snapshot') is not null then perform pg_sleep(60); end if;
+        end $$;
+        create event trigger {schema}_wait on ddl_command_end when tag in ('CREATE TABLE')
+        execute function {schema}_wait()""")
+    running = threading.Thread(target=migrate)
+    running.start()
+    cut = "select count(pg_terminate_backend(pid)) from pg_stat_activity where wait_event = 'PgSleep'"
+    wait_until(lambda: postgres.sql(cut) == "1", SECONDS, "the migration is cut off")
+    running.join(SECONDS)
+    postgres.sql(f"drop event trigger {schema}_wait; drop function {schema}_wait")
 
 
 def test_a_second_broker_on_the_same_schema_is_refused(start_broker: StartBroker, database: str, tmp_path) -> None:  # type: ignore[no-untyped-def]

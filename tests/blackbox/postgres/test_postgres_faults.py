@@ -3,10 +3,14 @@
 `make chaos` (QUIVER_LONG=1) runs 50 rounds; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
 """
 
+import asyncio
 import os
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
 
 import quiver
@@ -26,6 +30,9 @@ TERMINATE = (
 )
 
 
+TERMINATE_ONE = f"{TERMINATE} order by random() limit 1"
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[PostgresCluster]:
     """A PostgreSQL that syncs, for the tests of this module to kill."""
@@ -43,35 +50,42 @@ def _await_acks(load: Load, count: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(120 + 30 * ROUNDS)
-@pytest.mark.parametrize("durability", ["fsync", "interval"])
+@pytest.mark.parametrize(("durability", "buffer"), [("fsync", False), ("interval", False), ("fsync", True)])
 def test_nothing_acked_is_lost_or_doubled(
-    start_broker: StartBroker, cluster: PostgresCluster, durability: str
+    start_broker: StartBroker, cluster: PostgresCluster, tmp_path: Path, durability: str, buffer: bool
 ) -> None:
     print(f"seed {SEED}, {ROUNDS} rounds")
-    chance = random.Random(f"{SEED} {durability}")
-    address = f"{cluster.address}?schema=kills_{durability}"
-    broker = start_broker("--storage", address, "--native-port", str(free_port()))
+    chance = random.Random(f"{SEED} {durability} {buffer}")
+    address = f"{cluster.address}?schema=kills_{durability}_{buffer}".lower()
+    arguments = ("--buffer-dir", str(tmp_path / "buffer")) if buffer else ()
+    broker = start_broker("--storage", address, "--native-port", str(free_port()), *arguments)
     with quiver.connect(broker.address) as q:
         q.topics.create("orders", partitions=3, durability=durability, segment_bytes=64 * 1024)
     load = Load(broker.address, "orders", 3)
     load.start()
-    faults = ["database", "connections", "broker", "database restart"]
+    faults = ["database", "connections", "broker", "one connection", "database restart"]
+    if buffer:
+        faults.append("broker while the database is away")
     if durability == "fsync":
         faults.append("both")
     for number in range(ROUNDS):
         _await_acks(load, len(load.acked) + chance.randint(1, 3000))
-        fault = faults[number % len(faults)]
-        if fault == "connections":
-            cluster.sql(TERMINATE)
+        fault = faults[number % len(faults)] if number < len(faults) else chance.choice(faults)
+        if fault in ("connections", "one connection"):
+            cluster.sql(TERMINATE if fault == "connections" else TERMINATE_ONE)
         if fault in ("broker", "both"):
             broker.kill()
         if fault in ("database", "both"):
             cluster.kill()
-        if fault == "database restart":
+        if fault in ("database restart", "broker while the database is away"):
             cluster.stop()
-        if fault in ("database", "both", "database restart"):
+        if buffer and fault in ("database restart", "broker while the database is away"):
+            _await_acks(load, len(load.acked) + chance.randint(1, 3000))
+        if fault == "broker while the database is away":
+            broker.kill()
+        if fault not in ("connections", "one connection", "broker"):
             cluster.start()
-        if fault in ("broker", "both"):
+        if "broker" in fault or fault == "both":
             broker.start()
     _await_acks(load, len(load.acked) + 1000)
     load.finish()
@@ -106,6 +120,37 @@ def test_while_the_database_is_away_requests_are_refused_and_then_all_goes_on(
     with quiver.connect(broker.address) as q:
         values = [message.value for message in q.read("orders", end="latest")]
     assert values == [b"first", b"x"]
+
+
+async def _occupy(address: str) -> list[Any]:
+    """All connections that the server has, with those of the broker."""
+    taken: list[Any] = []
+    while True:
+        try:
+            taken.append(await asyncpg.connect(address))
+        except asyncpg.TooManyConnectionsError:
+            if await taken[0].fetch(TERMINATE):
+                continue
+            return taken
+
+
+def test_too_many_connections_pass(start_broker: StartBroker, cluster: PostgresCluster) -> None:
+    broker = start_broker("--storage", f"{cluster.address}?schema=crowded")
+    body: dict[str, object] = {"messages": [{"value": "x"}]}
+    with quiver.connect(broker.address) as q:
+        q.topics.create("orders", partitions=1)
+    with asyncio.Runner() as runner:
+        taken = runner.run(_occupy(cluster.address))
+        wait_until(lambda: _status(broker, body) == 503, SECONDS, "a publish is refused")
+        wait_until(
+            lambda: "too many clients" in broker.request("GET", "/readyz")[1]["checks"]["storage"]["message"],
+            SECONDS,
+            "readiness says why",
+        )
+        for connection in taken:
+            connection.terminate()
+    wait_until(lambda: broker.request("GET", "/readyz")[0] == 200, SECONDS, "the broker is ready again")
+    assert _status(broker, body) == 200
 
 
 def _status(broker: BrokerProcess, body: dict[str, object]) -> int:

@@ -220,6 +220,17 @@ def test_files_of_a_broker_on_the_same_machine(spark_broker: BrokerProcess) -> N
     assert _bytes_sent(spark_broker, plain) == 0 < _bytes_sent(spark_broker, in_memory)
 
 
+def test_files_that_several_workers_of_a_broker_write(start_broker: Callable[..., BrokerProcess]) -> None:
+    broker = start_broker("--workers", "2")
+    topic = new_topic(broker, partitions=4)
+    publish(broker, topic, 100)
+    for worker in (0, 1):
+        assert len(read_rows(topic=topic, bootstrap=broker.address, localFiles="true")) == 100
+        options = read_options({"topic": topic, "bootstrap": broker.address}, now_ms=0)
+        assert {slice_.files and slice_.files.path for slice_ in plan(options, cores=2)} == {str(broker.data_dir)}
+        broker.kill_worker(worker)
+
+
 def test_tasks_do_not_import_pandas(spark_broker: BrokerProcess) -> None:
     """It takes a second in each of Spark's Python processes."""
     topic, _ = mixed_topic(spark_broker)

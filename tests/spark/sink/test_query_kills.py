@@ -167,6 +167,28 @@ def test_a_broker_that_is_killed(
     copies.check(spark, times=2)
 
 
+def test_workers_of_the_broker_that_are_killed(
+    spark: SparkSession, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    """One while a task reads, the other when the rows are stored in partitions of both and nothing is committed."""
+    broker = start_broker("--workers", "2")
+    copies = Copies(broker, tmp_path / "copies")
+    copies.topic.fault("read.hold", "written.hold")
+    queries = [copy.start(spark, tasks=1) for copy in (copies.topic, copies.parquet)]
+    for worker, fault in enumerate(("read", "written")):
+        _wait(copies.topic, queries[0], f"{fault}.hold")
+        broker.kill_worker(worker)
+        copies.topic.fault(f"{fault}.go")
+    for query in queries:
+        _end(query)
+    copies.check(spark)
+    for through_files in ("true", "false"):
+        options = {"topic": copies.target, "bootstrap": broker.address, "localFiles": through_files}
+        rows = spark.read.format("quiver").options(**options).load()
+        assert rows.count() == _ROWS, "of the headers of frames"
+        assert sorted(bytes(row.value) for row in rows.collect()) == copies.in_topic()
+
+
 def test_a_driver_that_is_killed(spark: SparkSession, driver: Driver) -> None:
     """It has written and not committed rows; another one goes on with its checkpoints."""
     copies = driver.copies

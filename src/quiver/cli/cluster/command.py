@@ -1,5 +1,6 @@
-"""`quiver cluster status`."""
+"""`quiver cluster`: the workers of a broker, and what a cluster needs."""
 
+import asyncio
 from typing import Annotated, Any
 
 import typer
@@ -8,6 +9,7 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
 from quiver.cli.http_source import HttpOption, http_source
 from quiver.cli.lazy_group import group_app
+from quiver.model.errors import InvalidSetting
 from quiver.model.times import format_duration
 
 app = group_app("Show the workers of a broker.")
@@ -39,6 +41,29 @@ def status(
         typer.echo()
         rows = [{"topic": topic, "workers": _joined(workers)} for topic, workers in document["topics"].items()]
         show_rows(rows, output, columns=("topic", "workers"))
+
+
+@app.command("etcd")
+def etcd(
+    etcd_address: Annotated[str, typer.Argument(help="Such as etcd://host:2379,host:2379/name.")],
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Check an etcd: which members respond, what its user may do, how long writes and watches take."""
+    from quiver.cli.cluster.etcd_check import check_etcd
+    from quiver.coordination.etcd.address import parse_etcd_address
+
+    try:
+        address = parse_etcd_address(etcd_address)
+    except ValueError as error:
+        raise InvalidSetting(setting="etcd", problem=str(error)) from error
+    document = asyncio.run(check_etcd(address))
+    if output is not Output.TABLE:
+        show_document(document, output)
+    else:
+        members = document.pop("members")
+        show_rows(members, output, columns=("endpoint", "version", "problem"))
+        typer.echo()
+        show_rows([document], output)
 
 
 def _row(worker: dict[str, Any]) -> dict[str, Any]:

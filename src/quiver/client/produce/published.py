@@ -20,6 +20,20 @@ class Published(NamedTuple):
         """Whether a message with the same id was published before; the offset is that of the first one."""
         return False
 
+    @property
+    def buffered(self) -> bool:
+        """Whether the broker's database is away: the message is in the broker's local buffer, and cannot be read
+        before it is stored. The offset is the one that it gets unless another broker has written meanwhile."""
+        return False
+
+
+class PublishedBuffered(Published):
+    __slots__ = ()
+
+    @property
+    def buffered(self) -> bool:
+        return True
+
 
 class PublishedLater(Published):
     __slots__ = ()
@@ -62,6 +76,20 @@ class Span(NamedTuple):
     def duplicate(self) -> bool:
         """Whether messages with the same ids were published before; the offsets are those of the first ones."""
         return False
+
+    @property
+    def buffered(self) -> bool:
+        """Whether the broker's database is away: the messages are in the broker's local buffer, and cannot be read
+        before they are stored."""
+        return False
+
+
+class SpanBuffered(Span):
+    __slots__ = ()
+
+    @property
+    def buffered(self) -> bool:
+        return True
 
 
 class SpanLater(Span):

@@ -92,6 +92,10 @@ class HeldRun:
     def is_closed(self) -> bool:
         return self._closed_count >= self.count
 
+    @property
+    def open_count(self) -> int:
+        return max(0, self.count - self._closed_count)
+
     def close(self, start: int, end: int) -> None:
         if self._closed is None:
             self._closed = IntervalSet()

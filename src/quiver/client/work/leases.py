@@ -32,6 +32,11 @@ class Leases:
         """When the next lease must be renewed."""
         return self._renew_at
 
+    def open_count(self, topic_id: int) -> int:
+        """Messages of a topic that are neither settled nor lost."""
+        with self._mutex:
+            return sum(run.open_count for run in self._runs if run.lease[0] == topic_id)
+
     def add(self, runs: Iterable[HeldRun]) -> None:
         with self._mutex:
             for run in runs:

@@ -41,6 +41,17 @@ class Decision:
         """The error of the first message that was refused."""
         self.until_ms: int | None = None
 
+    def of(self, spans: Sequence[Span]) -> "Decision":
+        """The same decision about some of its messages."""
+        return Decision(
+            self.action,
+            spans,
+            delay_ms=self.delay_ms,
+            is_counted=self.is_counted,
+            reason=self.reason,
+            on_done=self.on_done,
+        )
+
     def part_done(self) -> None:
         self.parts_open -= 1
         if self.parts_open == 0 and self.on_done is not None:

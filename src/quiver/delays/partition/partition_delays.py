@@ -109,7 +109,7 @@ class PartitionDelays:
         context: DelayContext,
     ) -> "PartitionDelays":
         """Opens both logs and brings the state up to date; open moves are continued."""
-        log = await storage.open_log(schedule_log_id(place), log_options(settings.config))
+        log = await storage.open_log(schedule_log_id(place), log_options(settings.config, is_schedule=True))
         schedule = Partition(
             f"the schedule of {target.name}",
             log,

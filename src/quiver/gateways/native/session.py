@@ -12,7 +12,7 @@ from quiver.gateways.native.handshake import check_worker, welcome
 from quiver.gateways.native.outbox import Outbox
 from quiver.gateways.native.requests import RESPONSES
 from quiver.gateways.native.requests.messages import fetch_slices
-from quiver.gateways.native.requests.queues import receive, received
+from quiver.gateways.native.requests.queues import max_unacked, receive, received
 from quiver.model.errors import InvalidRequest, ProtocolError, QuiverError, ShuttingDown
 from quiver.partition.partition import Appended
 from quiver.protocol import messages
@@ -219,7 +219,9 @@ class Session:
         try:
             if isinstance(request, Receive):
                 self._holding.check()
-                self._hand_over(correlation, await self._receive(request))
+                leases = await self._receive(request)
+                limits = max_unacked(self._broker, request) if self._names_worker else ()
+                self._hand_over(correlation, leases, limits)
                 return ""
             if isinstance(request, Fetch):
                 response, slices = await fetch_slices(self._broker, request, self._settings)
@@ -245,12 +247,12 @@ class Session:
             self._outbox.flush()
         return ""
 
-    def _hand_over(self, correlation: int, leases: list[Lease]) -> None:
+    def _hand_over(self, correlation: int, leases: list[Lease], limits: tuple[int, ...]) -> None:
         if self._outbox.is_closed:
             self._broker.queues.give_back_later(leases)
             return
         try:
-            response, payload = received(leases)
+            response, payload = received(leases, limits)
             packet = encode_packet(correlation, response, sum(map(len, payload)))
         except Exception:
             self._broker.queues.give_back_later(leases)

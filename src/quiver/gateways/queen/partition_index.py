@@ -5,12 +5,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
+import numpy as np
 
 from quiver.messages.fetch import FetchPart, release
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.records.aborted_frames import AbortedFrames
+from quiver.records.arrow_arrays import mask_array
 from quiver.records.columns import KEY
 from quiver.records.read import open_frame, split_frames
 from quiver.system.pace import Pace
@@ -99,7 +100,7 @@ def _frame_keys(frame: memoryview, first: int) -> dict[bytes, int]:
     if column is None:
         return {}
     if opened.header.base_offset < first:
-        column = column.filter(pa.array([offset >= first for offset in opened.offsets()]))
+        column = column.filter(mask_array(np.asarray(opened.offsets()) >= first))
     found = column.value_counts()
     pairs = zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True)
     return {key: count for key, count in pairs if key is not None}

@@ -1,7 +1,15 @@
 """Numbers of the storage, of the start, and of schedules."""
 
 from quiver.metrics.collector import Collection
-from quiver.metrics.series import RECOVERY, SCHEDULE_RUNS, SYNC_FAILURES, SYNC_SECONDS
+from quiver.metrics.series import (
+    BUFFER_BYTES,
+    BUFFER_MESSAGES,
+    BUFFERED,
+    RECOVERY,
+    SCHEDULE_RUNS,
+    SYNC_FAILURES,
+    SYNC_SECONDS,
+)
 from quiver.schedules.service import Schedules
 from quiver.storage.port import Storage
 
@@ -21,3 +29,7 @@ class StorageNumbers:
         if times is not None:
             values.observe(SYNC_SECONDS, times.seconds)
             values.set(SYNC_FAILURES, times.failures)
+        if (buffer := self._storage.buffer_numbers) is not None:
+            values.set(BUFFER_MESSAGES, buffer.message_count)
+            values.set(BUFFER_BYTES, buffer.size_bytes)
+            values.set(BUFFERED, buffer.buffered_total)

@@ -2,36 +2,30 @@
 
 from quiver.broker.broker import Broker
 from quiver.dead_letters.page import DeadLetterPage, RemovedDeadLetterPage
-from quiver.dead_letters.redrive_jobs import JobProgress
 from quiver.dead_letters.taking import DeadLettersTaken
 from quiver.links.request import Handlers, Reply
 from quiver.model.dead_letter import DeadLetterCursor
 from quiver.routing.dead_letters.owned import take_owned
 from quiver.routing.dead_letters.requests import (
-    BeginJob,
-    CancelJob,
+    REDRIVE_JOB_REQUESTS,
     CountDeadLetters,
     FindDeadLetters,
-    GetJob,
-    ListJobs,
     PageOfDeadLetters,
     RemovedRuns,
     TakeDeadLetters,
 )
+from quiver.routing.owned_request import add_owned
 
 
 class DeadLetterHandlers:
     def __init__(self, broker: Broker, handlers: Handlers) -> None:
-        self._dead_letters, self._jobs = broker.dead_letters, broker.redrive_jobs
+        self._dead_letters = broker.dead_letters
         handlers.add(PageOfDeadLetters, self._page)
         handlers.add(FindDeadLetters, self._find)
         handlers.add(CountDeadLetters, self._count)
         handlers.add(RemovedRuns, self._removed)
         handlers.add(TakeDeadLetters, self._take)
-        handlers.add(BeginJob, self._begin_job)
-        handlers.add(ListJobs, self._list_jobs)
-        handlers.add(GetJob, self._get_job)
-        handlers.add(CancelJob, self._cancel_job)
+        add_owned(handlers, broker, REDRIVE_JOB_REQUESTS)
 
     async def _page(self, request: PageOfDeadLetters, payload: memoryview) -> Reply[DeadLetterPage]:
         return Reply(await self._dead_letters.page(request.topic, request.search, limit=request.limit))
@@ -47,15 +41,3 @@ class DeadLetterHandlers:
 
     async def _take(self, request: TakeDeadLetters, payload: memoryview) -> Reply[DeadLettersTaken]:
         return Reply(await take_owned(self._dead_letters, request))
-
-    async def _begin_job(self, request: BeginJob, payload: memoryview) -> Reply[JobProgress]:
-        return Reply(await self._jobs.begin(request.plan))
-
-    async def _list_jobs(self, request: ListJobs, payload: memoryview) -> Reply[list[JobProgress]]:
-        return Reply(await self._jobs.list())
-
-    async def _get_job(self, request: GetJob, payload: memoryview) -> Reply[JobProgress]:
-        return Reply(await self._jobs.get(request.id))
-
-    async def _cancel_job(self, request: CancelJob, payload: memoryview) -> Reply[JobProgress]:
-        return Reply(await self._jobs.cancel(request.id))

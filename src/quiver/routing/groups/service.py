@@ -6,6 +6,7 @@ from typing import Any
 from quiver.broker.broker import Broker
 from quiver.model.errors import QuiverError
 from quiver.model.position import Position
+from quiver.routing.group_route import GroupRoute
 from quiver.routing.groups.requests import (
     DeleteGroup,
     Describe,
@@ -18,7 +19,6 @@ from quiver.routing.groups.requests import (
 )
 from quiver.routing.owners import Owners
 from quiver.routing.scatter import Scatter
-from quiver.routing.streams.group_calls import GroupCalls
 from quiver.streams.admin import GroupDetails, GroupPart, GroupSummary, merged_details, merged_summary
 from quiver.streams.membership import Membership
 from quiver.streams.reset import LikeGroup, ResetOffset, ResetTarget
@@ -27,9 +27,9 @@ from quiver.streams.reset import LikeGroup, ResetOffset, ResetTarget
 class RoutedGroupAdmin:
     """A worker that does not respond fails a look: without its part, the numbers would be wrong."""
 
-    def __init__(self, local: Broker, owners: Owners, calls: GroupCalls, scatter: Scatter) -> None:
+    def __init__(self, local: Broker, owners: Owners, route: GroupRoute, scatter: Scatter) -> None:
         self._local, self._groups, self._topic = local.group_admin, local.groups, local.topic
-        self._owners, self._calls, self._scatter = owners, calls, scatter
+        self._owners, self._route, self._scatter = owners, route, scatter
 
     async def summaries(self, skip: int = 0, limit: int | None = None) -> list[GroupSummary]:
         names = self._local.names(skip, limit)
@@ -45,9 +45,7 @@ class RoutedGroupAdmin:
             used = await self._used([name])
             look = await self._scatter.look(Describe(name, used), lambda: self._local.describe(name, used))
             return merged_details(look.complete())
-        if self._calls.is_own(name):
-            return await self._local.describe(name)
-        return await self._calls.ask(name, Describe(name, {}))
+        return await self._route.ask(name, Describe(name, {}))
 
     async def _used(self, names: list[str]) -> dict[str, list[int]]:
         """The owner of a topic's partition 0 knows which queue groups use the topic."""
@@ -64,18 +62,13 @@ class RoutedGroupAdmin:
         return {topic_id: len(set().union(*(readers[topic_id] for readers in answers))) for topic_id in topic_ids}
 
     async def membership(self, name: str) -> Membership:
-        if self._calls.is_own(name):
-            return await self._local.membership(name)
-        return await self._calls.ask(name, MembershipOf(name))
+        return await self._route.ask(name, MembershipOf(name))
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> None:
         await self._local.alter(name, settings)
 
     async def delete(self, name: str) -> None:
-        if self._calls.is_own(name):
-            await self._local.delete(name)
-        else:
-            await self._calls.call(name, DeleteGroup(name))
+        await self._route.call(name, DeleteGroup(name))
 
     async def leave_topic(self, name: str, topic: str) -> None:
         """The owner of partition 0 comes last: it says that the group uses the topic."""
@@ -90,13 +83,11 @@ class RoutedGroupAdmin:
 
 
 class RoutedReset:
-    def __init__(self, local: Broker, calls: GroupCalls) -> None:
-        self._local, self._calls = local.offset_reset, calls
+    def __init__(self, route: GroupRoute) -> None:
+        self._route = route
 
     async def reset(self, group: str, topic_name: str, to: ResetTarget, *, dry_run: bool) -> list[ResetOffset]:
-        if self._calls.is_own(group):
-            return await self._local.reset(group, topic_name, to, dry_run=dry_run)
         position = to if isinstance(to, Position) else None
         shift = to if isinstance(to, int) else None
         like = to.group if isinstance(to, LikeGroup) else None
-        return await self._calls.call(group, ResetGroup(group, topic_name, position, shift, like, dry_run))
+        return await self._route.call(group, ResetGroup(group, topic_name, position, shift, like, dry_run))

@@ -11,8 +11,10 @@ from quiver.messages.publish import Published, PublishFuture, outcome_of
 from quiver.model.errors import QuiverError
 from quiver.model.message import NewMessage
 from quiver.model.position import Position
+from quiver.model.topic import Topic
 from quiver.partition.partition import Appended, Frame
 from quiver.routing.futures import value_of
+from quiver.routing.messages.own_partitions import OwnPartitions
 from quiver.routing.messages.requests import (
     ChosenMessage,
     FindId,
@@ -34,6 +36,7 @@ class RoutedMessages:
         self._local, self._owners, self._peers = local, owners, peers
         self._passed_on = passed_on
         self._single = SingleMessages(peers)
+        self._own_partitions = OwnPartitions(owners.placement)
         if not owners.placement.is_controller:
             local.producer_contacts.ask = self._was_given
 
@@ -50,19 +53,26 @@ class RoutedMessages:
 
     def begin_publish(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         self._local.check_running()
+        topic = self._local.publishing.topic(topic_name)
+        is_free = message.partition is None and message.key is None and message.id is None
+        return self._begin(topic, message, self._own_partitions.next(topic) if is_free else None)
+
+    def _begin(self, topic: Topic, message: NewMessage, number: int | None) -> PublishFuture | QuiverError:
         publishing = self._local.publishing
-        topic = publishing.topic(topic_name)
-        number = publishing.choose(topic, message)
+        if number is None:
+            number = publishing.choose(topic, message)
         worker = self._owners.placement.partition_worker(topic.name, number)
         if worker == self._owners.worker:
             return publishing.begin_at(topic, number, message)
         return PublishFuture(number, self._single.begin(worker, ChosenMessage(topic.id, number, message)))
 
     async def publish(self, topic: str, messages: Sequence[NewMessage]) -> list[Published | QuiverError]:
+        """Of one client: those that may go anywhere use all partitions."""
         begun: list[PublishFuture | QuiverError] = []
         for number, message in enumerate(messages, 1):
             try:
-                begun.append(self.begin_publish(topic, message))
+                self._local.check_running()
+                begun.append(self._begin(self._local.publishing.topic(topic), message, None))
             except QuiverError as error:
                 if not begun:  # there is no such topic
                     raise

@@ -1,6 +1,5 @@
 """Takes for members at the owners of partitions elsewhere."""
 
-import asyncio
 from collections.abc import Sequence
 from functools import partial
 from typing import Protocol
@@ -10,6 +9,7 @@ from quiver.links.request import Reply
 from quiver.model.errors import QuiverError
 from quiver.model.names import TopicPartition
 from quiver.protocol.link_messages import link_error
+from quiver.routing.late_results import call_leasing
 from quiver.routing.polling.polled_parts import all_received, polled_of
 from quiver.routing.polling.requests import AskedPart, TakeForMember, TakenParts
 from quiver.routing.queues.service import RoutedQueues
@@ -49,7 +49,7 @@ class LinkedTakes:
         asked = [AskedPart(part.partition, part.ends_own, claim.commit(part.partition)) for part in parts]
         request = TakeForMember(claim.group, claim.member_id, claim.generation, asked, limit, max_bytes)
         try:
-            reply = await self._call(worker, request)
+            reply = await call_leasing(self._peers, worker, request, self._on_late)
             polled = polled_of(reply.value.polled, reply.payload, self._catalogue)
         except QuiverError as error:
             taken.problem = error
@@ -62,15 +62,6 @@ class LinkedTakes:
                 taken.polled.append(part)
             else:
                 self._queues.give_back_later(part.received)
-
-    async def _call(self, worker: int, request: TakeForMember) -> Reply[TakenParts]:
-        call = self._peers.begin(worker, request, on_late=self._on_late)
-        try:
-            return await call
-        except asyncio.CancelledError:
-            if call.done() and not call.cancelled() and call.exception() is None:
-                self._on_late(call.result())  # it came in the turn in which the caller gave up
-            raise
 
     def _is_current(self, claim: Claim, part: PolledPartition, taken: TakenMessages) -> bool:
         try:

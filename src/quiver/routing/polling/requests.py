@@ -2,63 +2,79 @@
 
 from typing import NamedTuple
 
+from quiver.broker.broker import Broker
 from quiver.links.request import PeerRequest
 from quiver.model.names import TopicPartition
-from quiver.model.position import Position
 from quiver.protocol.link_messages import LinkFailure
+from quiver.routing.owned_request import OwnedRequest
 from quiver.routing.queues.requests import LeasedRun
-from quiver.streams.assignors import AssignorName
-from quiver.streams.member import Subscription
+from quiver.routing.streams.requests import Joining
 from quiver.streams.member_view import MemberView
-from quiver.streams.membership import Protocol
 from quiver.streams.owners.port import Commit
 from quiver.streams.poll.members import MemberUpdate
 
 # of the owner of a group
 
 
-class JoinPolling(PeerRequest[MemberUpdate], frozen=True):
+class JoinPolling(OwnedRequest[MemberUpdate], frozen=True):
     capability, method = "polling", "join"
-    group: str
-    subscription: Subscription
-    member_id: str | None
-    protocol: Protocol
-    assignor: AssignorName | None
-    start: Position
+    joining: Joining
+
+    async def carry_out(self, broker: Broker) -> MemberUpdate:
+        joining = self.joining
+        return await broker.poll_members.join(joining.group, joining.subscription, **joining.options())
 
 
-class PollingHeartbeat(PeerRequest[MemberUpdate], frozen=True):
+class PollingHeartbeat(OwnedRequest[MemberUpdate], frozen=True):
     capability, method = "polling", "heartbeat"
     group: str
     member_id: str
     generation: int | None
     tell: bool
 
+    async def carry_out(self, broker: Broker) -> MemberUpdate:
+        return await broker.poll_members.heartbeat(self.group, self.member_id, self.generation, tell=self.tell)
 
-class Revoke(PeerRequest[MemberUpdate], frozen=True):
+
+class Revoke(OwnedRequest[MemberUpdate], frozen=True):
     capability, method = "polling", "revoke"
     group: str
     member_id: str
     partitions: frozenset[TopicPartition]
     generation: int | None
 
+    async def carry_out(self, broker: Broker) -> MemberUpdate:
+        return await broker.poll_members.revoke(self.group, self.member_id, self.partitions, self.generation)
 
-class LeavePolling(PeerRequest[None], frozen=True):
+
+class LeavePolling(OwnedRequest[None], frozen=True):
     capability, method = "polling", "leave"
     group: str
     member_id: str
 
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.poll_members.leave(self.group, self.member_id)
 
-class AssignmentOf(PeerRequest[MemberView], frozen=True):
+
+class AssignmentOf(OwnedRequest[MemberView], frozen=True):
     capability, method = "polling", "assignment"
     group: str
     member_id: str
 
+    async def carry_out(self, broker: Broker) -> MemberView:
+        return await broker.poll_members.assignment(self.group, self.member_id)
 
-class ToldTo(PeerRequest[MemberView | None], frozen=True):
+
+class ToldTo(OwnedRequest[MemberView | None], frozen=True):
     capability, method = "polling", "told"
     group: str
     member_id: str
+
+    async def carry_out(self, broker: Broker) -> MemberView | None:
+        return await broker.poll_members.told(self.group, self.member_id)
+
+
+POLL_MEMBER_REQUESTS = (JoinPolling, PollingHeartbeat, Revoke, LeavePolling, AssignmentOf, ToldTo)
 
 
 class PolledPart(NamedTuple):

@@ -1,12 +1,12 @@
 """Members that poll: each call goes to the owner of the group, which asks the owners of its partitions."""
 
-import asyncio
-
 from quiver.broker.broker import Broker
 from quiver.links.peers import Peers
 from quiver.links.request import Reply
 from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
+from quiver.routing.group_route import GroupRoute
+from quiver.routing.late_results import call_leasing
 from quiver.routing.owners import Owners
 from quiver.routing.polling.polled_parts import all_received, polled_of
 from quiver.routing.polling.requests import (
@@ -20,7 +20,7 @@ from quiver.routing.polling.requests import (
     ToldTo,
 )
 from quiver.routing.queues.service import RoutedQueues
-from quiver.routing.streams.group_calls import GroupCalls
+from quiver.routing.streams.requests import Joining
 from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
@@ -30,8 +30,8 @@ from quiver.streams.poll.members import MemberUpdate
 
 
 class RoutedPollMembers:
-    def __init__(self, local: Broker, calls: GroupCalls) -> None:
-        self._local, self._calls = local.poll_members, calls
+    def __init__(self, route: GroupRoute) -> None:
+        self._route = route
 
     async def join(
         self,
@@ -43,39 +43,25 @@ class RoutedPollMembers:
         assignor: AssignorName | None = None,
         start: Position = EARLIEST,
     ) -> MemberUpdate:
-        if self._calls.is_own(group):
-            return await self._local.join(
-                group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
-            )
-        return await self._calls.call(group, JoinPolling(group, subscription, member_id, protocol, assignor, start))
+        joining = Joining(group, subscription, member_id, protocol, assignor, start)
+        return await self._route.call(group, JoinPolling(joining))
 
     async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
-        if self._calls.is_own(group):
-            return await self._local.heartbeat(group, member_id, generation, tell=tell)
-        return await self._calls.ask(group, PollingHeartbeat(group, member_id, generation, tell))
+        return await self._route.ask(group, PollingHeartbeat(group, member_id, generation, tell))
 
     async def revoke(
         self, group: str, member_id: str, partitions: frozenset[TopicPartition], generation: int | None
     ) -> MemberUpdate:
-        if self._calls.is_own(group):
-            return await self._local.revoke(group, member_id, partitions, generation)
-        return await self._calls.call(group, Revoke(group, member_id, partitions, generation))
+        return await self._route.call(group, Revoke(group, member_id, partitions, generation))
 
     async def leave(self, group: str, member_id: str) -> None:
-        if self._calls.is_own(group):
-            await self._local.leave(group, member_id)
-        else:
-            await self._calls.call(group, LeavePolling(group, member_id))
+        await self._route.call(group, LeavePolling(group, member_id))
 
     async def assignment(self, group: str, member_id: str) -> MemberView:
-        if self._calls.is_own(group):
-            return await self._local.assignment(group, member_id)
-        return await self._calls.ask(group, AssignmentOf(group, member_id))
+        return await self._route.ask(group, AssignmentOf(group, member_id))
 
     async def told(self, group: str, member_id: str) -> MemberView | None:
-        if self._calls.is_own(group):
-            return await self._local.told(group, member_id)
-        return await self._calls.ask(group, ToldTo(group, member_id))
+        return await self._route.ask(group, ToldTo(group, member_id))
 
 
 class RoutedPoll:
@@ -88,13 +74,7 @@ class RoutedPoll:
         if worker == self._owners.worker:
             return await self._local.poll.poll(group, member_id, timeout_ms=timeout_ms, limit=limit)
         request = PollFor(group, member_id, timeout_ms, limit)
-        call = self._peers.begin(worker, request, on_late=self._on_late)
-        try:
-            reply = await call
-        except asyncio.CancelledError:
-            if call.done() and not call.cancelled() and call.exception() is None:
-                self._on_late(call.result())  # it came in the turn in which the caller gave up
-            raise
+        reply = await call_leasing(self._peers, worker, request, self._on_late)
         return polled_of(reply.value, reply.payload, self._catalogue)
 
     async def give_back(self, polled: list[PolledPartition]) -> None:

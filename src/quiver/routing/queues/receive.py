@@ -13,6 +13,7 @@ from quiver.links.request import Reply
 from quiver.model.errors import Overloaded, QuiverError, WorkerUnavailable
 from quiver.model.queue import ReceiveRequest
 from quiver.queues.receive import Received
+from quiver.routing.late_results import call_leasing
 from quiver.routing.queues.leased_runs import received_of, returned
 from quiver.routing.queues.requests import LeasedRun, ReceiveOwned, SettleOwned
 from quiver.system.backoff import Backoff
@@ -37,13 +38,7 @@ class OwnedReceive:
         if worker == self._peers.worker:
             return await self._local.queues.receive(request)
         give_back = partial(self._give_back, worker)
-        call = self._peers.begin(worker, ReceiveOwned(request), on_late=give_back)
-        try:
-            reply = await call
-        except asyncio.CancelledError:
-            if call.done() and not call.cancelled() and call.exception() is None:
-                give_back(call.result())  # it came in the turn in which the caller gave up
-            raise
+        reply = await call_leasing(self._peers, worker, ReceiveOwned(request), give_back)
         try:
             return received_of(reply, self._catalogue)
         except QuiverError:

@@ -1,35 +1,57 @@
 """What is asked of worker 0 about schedules."""
 
-from quiver.links.request import PeerRequest
+from quiver.broker.broker import Broker
 from quiver.model.schedule import Schedule, ScheduleChanges
+from quiver.routing.owned_request import OwnedRequest
 from quiver.schedules.state import ScheduleState
 
 
-class AllSchedules(PeerRequest[list[ScheduleState]], frozen=True):
+class AllSchedules(OwnedRequest[list[ScheduleState]], frozen=True):
     capability, method = "schedules", "list"
 
+    async def carry_out(self, broker: Broker) -> list[ScheduleState]:
+        return await broker.schedules.list()
 
-class OneSchedule(PeerRequest[ScheduleState], frozen=True):
+
+class OneSchedule(OwnedRequest[ScheduleState], frozen=True):
     capability, method = "schedules", "get"
     name: str
 
+    async def carry_out(self, broker: Broker) -> ScheduleState:
+        return await broker.schedules.get(self.name)
 
-class AddSchedule(PeerRequest[ScheduleState], frozen=True):
+
+class AddSchedule(OwnedRequest[ScheduleState], frozen=True):
     capability, method = "schedules", "add"
     schedule: Schedule
 
+    async def carry_out(self, broker: Broker) -> ScheduleState:
+        return await broker.schedules.add(self.schedule)
 
-class AlterSchedule(PeerRequest[ScheduleState], frozen=True):
+
+class AlterSchedule(OwnedRequest[ScheduleState], frozen=True):
     capability, method = "schedules", "alter"
     name: str
     changes: ScheduleChanges
 
+    async def carry_out(self, broker: Broker) -> ScheduleState:
+        return await broker.schedules.alter(self.name, self.changes)
 
-class RemoveSchedule(PeerRequest[None], frozen=True):
+
+class RemoveSchedule(OwnedRequest[None], frozen=True):
     capability, method = "schedules", "remove"
     name: str
 
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.schedules.remove(self.name)
 
-class RunSchedule(PeerRequest[ScheduleState], frozen=True):
+
+class RunSchedule(OwnedRequest[ScheduleState], frozen=True):
     capability, method = "schedules", "run"
     name: str
+
+    async def carry_out(self, broker: Broker) -> ScheduleState:
+        return await broker.schedules.run(self.name)
+
+
+SCHEDULE_REQUESTS = (AllSchedules, OneSchedule, AddSchedule, AlterSchedule, RemoveSchedule, RunSchedule)

@@ -1,8 +1,11 @@
 """What is asked of the owner of a stream group."""
 
-from quiver.links.request import PeerRequest
+from typing import Any, NamedTuple
+
+from quiver.broker.broker import Broker
 from quiver.model.names import TopicPartition
 from quiver.model.position import Position
+from quiver.routing.owned_request import OwnedRequest
 from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
@@ -11,8 +14,9 @@ from quiver.streams.membership import Protocol
 PartitionOffset = tuple[TopicPartition, int]
 
 
-class Join(PeerRequest[MemberView], frozen=True):
-    capability, method = "streams", "join"
+class Joining(NamedTuple):
+    """How a member joins a group."""
+
     group: str
     subscription: Subscription
     member_id: str | None
@@ -20,8 +24,21 @@ class Join(PeerRequest[MemberView], frozen=True):
     assignor: AssignorName | None
     start: Position
 
+    def options(self) -> dict[str, Any]:
+        """Without group and subscription."""
+        return {name: value for name, value in self._asdict().items() if name not in ("group", "subscription")}
 
-class Heartbeat(PeerRequest[MemberView], frozen=True):
+
+class Join(OwnedRequest[MemberView], frozen=True):
+    capability, method = "streams", "join"
+    joining: Joining
+
+    async def carry_out(self, broker: Broker) -> MemberView:
+        joining = self.joining
+        return await broker.streams.join(joining.group, joining.subscription, **joining.options())
+
+
+class Heartbeat(OwnedRequest[MemberView], frozen=True):
     capability, method = "streams", "heartbeat"
     group: str
     member_id: str
@@ -29,29 +46,43 @@ class Heartbeat(PeerRequest[MemberView], frozen=True):
     revoked: frozenset[TopicPartition]
     is_busy: bool
 
+    async def carry_out(self, broker: Broker) -> MemberView:
+        return await broker.streams.members.heartbeat(
+            self.group, self.member_id, generation=self.generation, revoked=self.revoked, is_busy=self.is_busy
+        )
 
-class NextView(PeerRequest[MemberView], frozen=True):
+
+class NextView(OwnedRequest[MemberView], frozen=True):
     capability, method, only_waits = "streams", "next_view", True
     group: str
     view: MemberView
     wait_ms: int
 
+    async def carry_out(self, broker: Broker) -> MemberView:
+        return await broker.streams.members.next_view(self.group, self.view, self.wait_ms)
 
-class Leave(PeerRequest[None], frozen=True):
+
+class Leave(OwnedRequest[None], frozen=True):
     capability, method = "streams", "leave"
     group: str
     member_id: str
 
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.streams.members.leave(self.group, self.member_id)
 
-class ConnectionLost(PeerRequest[None], frozen=True):
+
+class ConnectionLost(OwnedRequest[None], frozen=True):
     """Told."""
 
     capability, method = "streams", "connection_lost"
     group: str
     member_id: str
 
+    async def carry_out(self, broker: Broker) -> None:
+        broker.streams.members.connection_lost(self.group, self.member_id)
 
-class CommitByName(PeerRequest[None], frozen=True):
+
+class CommitByName(OwnedRequest[None], frozen=True):
     capability, method = "streams", "commit"
     group: str
     offsets: dict[str, dict[int, int]]
@@ -60,8 +91,18 @@ class CommitByName(PeerRequest[None], frozen=True):
     metadata: str
     creates: bool
 
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.streams.commit(
+            self.group,
+            self.offsets,
+            member_id=self.member_id,
+            generation=self.generation,
+            metadata=self.metadata,
+            creates=self.creates,
+        )
 
-class CommitPartitions(PeerRequest[None], frozen=True):
+
+class CommitPartitions(OwnedRequest[None], frozen=True):
     capability, method = "streams", "commit_partitions"
     group: str
     offsets: list[tuple[TopicPartition, tuple[int, str]]]
@@ -69,13 +110,41 @@ class CommitPartitions(PeerRequest[None], frozen=True):
     generation: int | None
     creates: bool
 
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.streams.commit_partitions(
+            self.group,
+            dict(self.offsets),
+            member_id=self.member_id,
+            generation=self.generation,
+            creates=self.creates,
+        )
 
-class CommittedOffsets(PeerRequest[dict[str, dict[int, int]]], frozen=True):
+
+class CommittedOffsets(OwnedRequest[dict[str, dict[int, int]]], frozen=True):
     capability, method = "streams", "committed"
     group: str
 
+    async def carry_out(self, broker: Broker) -> dict[str, dict[int, int]]:
+        return await broker.streams.committed(self.group)
 
-class NextOffsets(PeerRequest[list[PartitionOffset]], frozen=True):
+
+class NextOffsets(OwnedRequest[list[PartitionOffset]], frozen=True):
     capability, method = "streams", "next_offsets"
     group: str
     partitions: list[TopicPartition]
+
+    async def carry_out(self, broker: Broker) -> list[PartitionOffset]:
+        return list((await broker.streams.next_offsets(self.group, self.partitions)).items())
+
+
+STREAM_REQUESTS = (
+    Join,
+    Heartbeat,
+    NextView,
+    Leave,
+    ConnectionLost,
+    CommitByName,
+    CommitPartitions,
+    CommittedOffsets,
+    NextOffsets,
+)

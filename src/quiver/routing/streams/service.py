@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from quiver.broker.broker import Broker
 from quiver.model.names import TopicPartition
 from quiver.model.position import EARLIEST, Position
-from quiver.routing.streams.group_calls import GroupCalls
+from quiver.routing.group_route import GroupRoute
 from quiver.routing.streams.requests import (
     CommitByName,
     CommitPartitions,
@@ -13,6 +13,7 @@ from quiver.routing.streams.requests import (
     ConnectionLost,
     Heartbeat,
     Join,
+    Joining,
     Leave,
     NextOffsets,
     NextView,
@@ -24,8 +25,8 @@ from quiver.streams.membership import Protocol
 
 
 class RoutedMembers:
-    def __init__(self, local: Broker, calls: GroupCalls) -> None:
-        self._local, self._calls = local.streams.members, calls
+    def __init__(self, local: Broker, route: GroupRoute) -> None:
+        self._local, self._route = local.streams.members, route
         self.connections = self._local.connections
         """Of this worker: a connection and its members are at the same one."""
 
@@ -38,34 +39,25 @@ class RoutedMembers:
         revoked: frozenset[TopicPartition] = frozenset(),
         is_busy: bool = False,
     ) -> MemberView:
-        if self._calls.is_own(name):
-            return await self._local.heartbeat(
-                name, member_id, generation=generation, revoked=revoked, is_busy=is_busy
-            )
-        return await self._calls.ask(name, Heartbeat(name, member_id, generation, revoked, is_busy))
+        return await self._route.ask(name, Heartbeat(name, member_id, generation, revoked, is_busy))
 
     async def next_view(self, name: str, view: MemberView, wait_ms: int) -> MemberView:
-        if self._calls.is_own(name):
-            return await self._local.next_view(name, view, wait_ms)
-        return await self._calls.ask(name, NextView(name, view, wait_ms))
+        return await self._route.ask(name, NextView(name, view, wait_ms))
 
     async def leave(self, name: str, member_id: str) -> None:
-        if self._calls.is_own(name):
-            await self._local.leave(name, member_id)
-        else:
-            await self._calls.call(name, Leave(name, member_id))
+        await self._route.call(name, Leave(name, member_id))
 
     def connection_lost(self, name: str, member_id: str) -> None:
-        if self._calls.is_own(name):
+        if self._route.is_own(name):
             self._local.connection_lost(name, member_id)
         else:
-            self._calls.tell(name, ConnectionLost(name, member_id))
+            self._route.tell(name, ConnectionLost(name, member_id))
 
 
 class RoutedStreams:
-    def __init__(self, local: Broker, calls: GroupCalls) -> None:
-        self._local, self._calls = local.streams, calls
-        self.members = RoutedMembers(local, calls)
+    def __init__(self, local: Broker, route: GroupRoute) -> None:
+        self._local, self._route = local.streams, route
+        self.members = RoutedMembers(local, route)
 
     def topic_name(self, topic_id: int) -> str | None:
         return self._local.topic_name(topic_id)
@@ -80,21 +72,14 @@ class RoutedStreams:
         assignor: AssignorName | None = None,
         start: Position = EARLIEST,
     ) -> MemberView:
-        if self._calls.is_own(group):
-            return await self._local.join(
-                group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
-            )
-        return await self._calls.call(group, Join(group, subscription, member_id, protocol, assignor, start))
+        joining = Joining(group, subscription, member_id, protocol, assignor, start)
+        return await self._route.call(group, Join(joining))
 
     async def committed(self, group: str) -> dict[str, dict[int, int]]:
-        if self._calls.is_own(group):
-            return await self._local.committed(group)
-        return await self._calls.ask(group, CommittedOffsets(group))
+        return await self._route.ask(group, CommittedOffsets(group))
 
     async def next_offsets(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        if self._calls.is_own(group):
-            return await self._local.next_offsets(group, partitions)
-        found = await self._calls.ask(group, NextOffsets(group, list(partitions)))
+        found = await self._route.ask(group, NextOffsets(group, list(partitions)))
         return dict(found)
 
     async def commit(
@@ -107,13 +92,8 @@ class RoutedStreams:
         metadata: str = "",
         creates: bool = False,
     ) -> None:
-        if self._calls.is_own(group):
-            await self._local.commit(
-                group, offsets, member_id=member_id, generation=generation, metadata=metadata, creates=creates
-            )
-            return
         named = {topic: dict(by_partition) for topic, by_partition in offsets.items()}
-        await self._calls.call(group, CommitByName(group, named, member_id, generation, metadata, creates))
+        await self._route.call(group, CommitByName(group, named, member_id, generation, metadata, creates))
 
     async def commit_partitions(
         self,
@@ -124,10 +104,5 @@ class RoutedStreams:
         generation: int | None = None,
         creates: bool = False,
     ) -> None:
-        if self._calls.is_own(group):
-            await self._local.commit_partitions(
-                group, offsets, member_id=member_id, generation=generation, creates=creates
-            )
-            return
         request = CommitPartitions(group, list(offsets.items()), member_id, generation, creates)
-        await self._calls.call(group, request)
+        await self._route.call(group, request)

@@ -2,16 +2,12 @@
 
 from quiver.broker.broker import Broker
 from quiver.links.request import DONE, Handlers, Reply
-from quiver.model.topic import Topic
+from quiver.routing.owned_request import add_owned
 from quiver.routing.topics.requests import (
-    AddPartitions,
-    Alter,
+    TOPIC_CHANGES,
     Compact,
-    Create,
-    Delete,
     Describe,
     Ended,
-    Ensure,
     Opened,
     OwnStats,
     Prepare,
@@ -26,11 +22,7 @@ from quiver.topics.details import PartitionDetails
 class TopicHandlers:
     def __init__(self, broker: Broker, handlers: Handlers) -> None:
         self._broker = broker
-        handlers.add(Create, self._create)
-        handlers.add(Ensure, self._ensure)
-        handlers.add(Alter, self._alter)
-        handlers.add(AddPartitions, self._add_partitions)
-        handlers.add(Delete, self._delete)
+        add_owned(handlers, broker, TOPIC_CHANGES)
         handlers.add(Prepare, self._prepare)
         handlers.add(Opened, self._opened)
         handlers.add(Ended, self._ended)
@@ -39,23 +31,6 @@ class TopicHandlers:
         handlers.add(Compact, self._compact)
         handlers.add(Describe, self._describe)
         handlers.add(Stats, self._stats)
-
-    async def _create(self, request: Create, payload: memoryview) -> Reply[Topic]:
-        return Reply(await self._broker.create_topic(request.name, request.settings))
-
-    async def _ensure(self, request: Ensure, payload: memoryview) -> Reply[None]:
-        await self._broker.ensure_topic(request.name)
-        return DONE
-
-    async def _alter(self, request: Alter, payload: memoryview) -> Reply[Topic]:
-        return Reply(await self._broker.alter_topic(request.name, request.settings))
-
-    async def _add_partitions(self, request: AddPartitions, payload: memoryview) -> Reply[tuple[int, int]]:
-        return Reply(await self._broker.add_partitions(request.name, request.count))
-
-    async def _delete(self, request: Delete, payload: memoryview) -> Reply[None]:
-        await self._broker.delete_topic(request.name)
-        return DONE
 
     async def _prepare(self, request: Prepare, payload: memoryview) -> Reply[None]:
         await self._broker.topic_admin.prepare(request.topic)

@@ -2,8 +2,10 @@
 
 from typing import Any, NamedTuple
 
+from quiver.broker.broker import Broker
 from quiver.links.request import PeerRequest
 from quiver.model.topic import Topic
+from quiver.routing.owned_request import OwnedRequest
 from quiver.storage.port import Compacted
 from quiver.topics.details import PartitionDetails
 
@@ -13,34 +15,52 @@ class OwnStats(NamedTuple):
     topics: dict[str, list[PartitionDetails]]
 
 
-class Create(PeerRequest[Topic], frozen=True):
+class Create(OwnedRequest[Topic], frozen=True):
     """Of worker 0, as the changes that follow."""
 
     capability, method = "topics", "create"
     name: str
     settings: dict[str, Any]
 
+    async def carry_out(self, broker: Broker) -> Topic:
+        return await broker.create_topic(self.name, self.settings)
 
-class Ensure(PeerRequest[None], frozen=True):
+
+class Ensure(OwnedRequest[None], frozen=True):
     capability, method = "topics", "ensure"
     name: str
 
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.ensure_topic(self.name)
 
-class Alter(PeerRequest[Topic], frozen=True):
+
+class Alter(OwnedRequest[Topic], frozen=True):
     capability, method = "topics", "alter"
     name: str
     settings: dict[str, Any]
 
+    async def carry_out(self, broker: Broker) -> Topic:
+        return await broker.alter_topic(self.name, self.settings)
 
-class AddPartitions(PeerRequest[tuple[int, int]], frozen=True):
+
+class AddPartitions(OwnedRequest[tuple[int, int]], frozen=True):
     capability, method = "topics", "add_partitions"
     name: str
     count: int
 
+    async def carry_out(self, broker: Broker) -> tuple[int, int]:
+        return await broker.add_partitions(self.name, self.count)
 
-class Delete(PeerRequest[None], frozen=True):
+
+class Delete(OwnedRequest[None], frozen=True):
     capability, method = "topics", "delete"
     name: str
+
+    async def carry_out(self, broker: Broker) -> None:
+        await broker.delete_topic(self.name)
+
+
+TOPIC_CHANGES = (Create, Ensure, Alter, AddPartitions, Delete)
 
 
 class Prepare(PeerRequest[None], frozen=True):

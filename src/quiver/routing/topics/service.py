@@ -5,10 +5,9 @@ from typing import Any
 
 from quiver.broker.broker import Broker
 from quiver.broker.stats import BrokerStats
-from quiver.cluster.placement import CONTROLLER
-from quiver.links.peers import Peers
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
+from quiver.routing.controller_route import ControllerRoute
 from quiver.routing.owners import Owners
 from quiver.routing.scatter import Scatter
 from quiver.routing.topics.handlers import own_stats
@@ -30,14 +29,11 @@ from quiver.topics.details import PartitionDetails, TopicDetails
 
 
 class RoutedTopics:
-    def __init__(self, local: Broker, owners: Owners, peers: Peers, scatter: Scatter) -> None:
-        self._local, self._owners, self._peers, self._scatter = local, owners, peers, scatter
-        self._is_controller = owners.placement.is_controller
+    def __init__(self, local: Broker, owners: Owners, controller: ControllerRoute, scatter: Scatter) -> None:
+        self._local, self._owners, self._controller, self._scatter = local, owners, controller, scatter
 
     async def create(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        if self._is_controller:
-            return await self._local.create_topic(name, settings)
-        return (await self._peers.call(CONTROLLER, Create(name, dict(settings)))).value
+        return await self._controller.call(Create(name, dict(settings)))
 
     async def ensure(self, name: str) -> None:
         if not self._local.settings.auto_create:
@@ -45,26 +41,16 @@ class RoutedTopics:
         try:
             self._local.topic(name)
         except TopicNotFound:
-            if self._is_controller:
-                await self._local.ensure_topic(name)
-            else:
-                await self._peers.call(CONTROLLER, Ensure(name))
+            await self._controller.call(Ensure(name))
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        if self._is_controller:
-            return await self._local.alter_topic(name, settings)
-        return (await self._peers.call(CONTROLLER, Alter(name, dict(settings)))).value
+        return await self._controller.call(Alter(name, dict(settings)))
 
     async def add_partitions(self, name: str, count: int) -> tuple[int, int]:
-        if self._is_controller:
-            return await self._local.add_partitions(name, count)
-        return (await self._peers.call(CONTROLLER, AddPartitions(name, count))).value
+        return await self._controller.call(AddPartitions(name, count))
 
     async def delete(self, name: str) -> None:
-        if self._is_controller:
-            await self._local.delete_topic(name)
-        else:
-            await self._peers.call(CONTROLLER, Delete(name))
+        await self._controller.call(Delete(name))
 
     async def purge(self, name: str) -> None:
         await self._scatter.all(Purge(name), lambda: self._local.purge_topic(name))

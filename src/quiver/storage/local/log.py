@@ -1,6 +1,6 @@
 """A Log on local files: the asynchronous shell around `quiver.log`."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -82,6 +82,17 @@ class LocalLog:
     @property
     def outage(self) -> None:
         return None
+
+    @property
+    def has_buffer(self) -> bool:
+        return False
+
+    @property
+    def is_buffering(self) -> bool:
+        return False
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        """Only appends raise it."""
 
     @property
     def damage(self) -> list[Damage]:

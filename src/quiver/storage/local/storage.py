@@ -76,6 +76,10 @@ class LocalStorage:
         self._is_redone = False
 
     @property
+    def buffer_numbers(self) -> None:
+        return None
+
+    @property
     def sync_times(self) -> SyncTimes:
         return self._open_files.sync_times
 

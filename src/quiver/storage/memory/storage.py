@@ -67,6 +67,17 @@ class MemoryLog:
     def outage(self) -> None:
         return None
 
+    @property
+    def has_buffer(self) -> bool:
+        return False
+
+    @property
+    def is_buffering(self) -> bool:
+        return False
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        """Only appends raise it."""
+
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
         self.append_at_once(frames)
 
@@ -198,6 +209,10 @@ class MemoryStorage:
     @property
     def warnings(self) -> dict[str, str]:
         return {}
+
+    @property
+    def buffer_numbers(self) -> None:
+        return None
 
     async def open_log(self, log_id: str, options: LogOptions) -> MemoryLog:
         log = self._logs.get(log_id)

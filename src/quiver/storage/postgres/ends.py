@@ -34,6 +34,7 @@ class LogEnds:
     @contextlib.asynccontextmanager
     async def _transaction(self) -> AsyncIterator[asyncpg.Connection]:
         """When its outcome is unknown the state is read again before the next change."""
+        self._resources.database.check()
         try:
             async with self._resources.database.transaction() as connection:
                 yield connection

@@ -5,15 +5,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from quiver.log.removed_front import RemovedFront
-from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_view import out_of_range
 from quiver.model.errors import Closed, PartitionOffline
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
-from quiver.storage.postgres.appending.appends import PendingAppend
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
+from quiver.storage.postgres.appending.pending import PendingAppend, resolve_append
+from quiver.storage.postgres.appending.recovery import segment_limits
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
 from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.compaction import PostgresCompaction
@@ -24,10 +24,6 @@ from quiver.storage.postgres.snapshots import PostgresSnapshots
 
 RESERVED_AHEAD = 1 << 20
 OnEnd = Callable[[Exception | None], None]
-
-
-def segment_limits(options: LogOptions) -> SegmentLimits:
-    return SegmentLimits(options.segment_bytes, options.roll_after_ms)
 
 
 class PostgresLog:
@@ -46,6 +42,7 @@ class PostgresLog:
         self._compaction = PostgresCompaction(state, resources, self._turn, self._tail)
         self._snapshots = PostgresSnapshots(state, resources.database)
         self.is_closed = False
+        self._on_readable: Callable[[], None] | None = None
         self.configure(options)
 
     @property
@@ -62,7 +59,9 @@ class PostgresLog:
 
     @property
     def readable_offset(self) -> int:
-        return self.end_offset
+        """What is in the local buffer is not read before it is in the database."""
+        buffered_from = self.state.buffered_from
+        return self.end_offset if buffered_from is None else buffered_from.end_offset
 
     @property
     def size_bytes(self) -> int:
@@ -80,7 +79,27 @@ class PostgresLog:
 
     @property
     def outage(self) -> str | None:
-        return self._resources.database.problem
+        problem, buffer = self._resources.database.problem, self._resources.buffer
+        return problem if problem is None or buffer is None or buffer.problem is None else buffer.problem
+
+    @property
+    def has_buffer(self) -> bool:
+        buffer = self._resources.buffer
+        return buffer is not None and self._options.buffers_publishes and buffer.problem is None
+
+    @property
+    def is_buffering(self) -> bool:
+        return self.state.buffered_from is not None
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        self._on_readable = raised
+
+    def adopt(self, stored: PostgresLogState) -> None:
+        """Everything that was buffered is in the database."""
+        self.state.adopt(stored)
+        self._resources.flusher.forget(self.state)
+        if self._on_readable is not None:
+            self._on_readable()
 
     # appending
 
@@ -133,23 +152,31 @@ class PostgresLog:
         return append
 
     def _submit(self, append: PlannedAppend, on_end: OnEnd) -> None:
-        self._resources.appends.submit(PendingAppend(self.state, append, partial(self._stored, on_end)))
+        pending = PendingAppend(
+            self.state, append, partial(self._stored, on_end), is_publish=self._options.buffers_publishes
+        )
+        self._resources.appends.submit(pending)
 
     def _stored(self, on_end: OnEnd, append: PlannedAppend | None, error: Exception | None) -> None:
         if append is not None:
-            state, resources = self.state, self._resources
-            state.apply(append)
-            if append.sync:
-                resources.flusher.forget(state)
+            if append.is_buffered:
+                self.state.apply_buffered(append)
             else:
-                resources.flusher.note(state, append.stored)
+                self._apply(append)
             headers = [frame.header for frame in append.frames]
-            resources.cache.add(self._tail, list(zip(headers, append.stored, strict=True)))
+            self._resources.cache.add(self._tail, list(zip(headers, append.stored, strict=True)))
         on_end(error)
+
+    def _apply(self, append: PlannedAppend) -> None:
+        self.state.apply(append)
+        if append.sync:
+            self._resources.flusher.forget(self.state)
+        else:
+            self._resources.flusher.note(self.state, append.stored)
 
     async def _append_now(self, frames: Sequence[StampedFrame], *, sync: bool) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._submit(self._planned(frames, sync=sync), partial(_resolve, future))
+        self._submit(self._planned(frames, sync=sync), partial(resolve_append, future))
         await asyncio.shield(future)
 
     async def _append_to_memory(self, frames: Sequence[StampedFrame]) -> None:
@@ -182,7 +209,7 @@ class PostgresLog:
             found = await self._resources.recovery.look(self.state, PlannedAppend(self.state, (), self._limits))
             if found.append.frames:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._submit(found.append, partial(_resolve, future))
+                self._submit(found.append, partial(resolve_append, future))
                 await future
 
     async def sync(self) -> None:
@@ -193,9 +220,10 @@ class PostgresLog:
     async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
         self._check_open()
         start, end = self.start_offset, self.end_offset
+        readable = min(end, self.readable_offset)
         if not start <= offset <= end:
             raise out_of_range(self.log_id, offset, start, end)
-        limit = end if end_offset is None else min(end, end_offset)
+        limit = readable if end_offset is None else min(readable, end_offset)
         if offset >= limit:
             return None
         found = await self._reader.read(offset, max_bytes=max_bytes, end_offset=limit)
@@ -366,12 +394,3 @@ class PostgresLog:
         self._check_open()
         if self.state.failure is not None:
             raise PartitionOffline(partition=self.log_id, problem=self.state.failure)
-
-
-def _resolve(future: "asyncio.Future[None]", error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(None)
-    else:
-        future.set_exception(error)

@@ -6,6 +6,7 @@ from quiver.storage.postgres.appending.appends import AppendBundler
 from quiver.storage.postgres.appending.flushing import CommitFlusher
 from quiver.storage.postgres.appending.recovery import AppendRecovery
 from quiver.storage.postgres.appending.tail_cache import TailCache
+from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
 from quiver.storage.postgres.cleaner import Cleaner
 from quiver.storage.postgres.database.database import Database
 from quiver.storage.postgres.standby import StandbyReads
@@ -25,3 +26,5 @@ class PostgresResources(NamedTuple):
     randomness: Randomness
     standby: StandbyReads | None = None
     """For old frames, if there is one."""
+    buffer: PublishBuffer | None = None
+    """For publishes while the database is away, if there is one."""

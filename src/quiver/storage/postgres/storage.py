@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from pathlib import Path
 from typing import NamedTuple
 
 import asyncpg
@@ -11,12 +12,14 @@ from quiver.model.errors import Closed, DataDirectoryInUse, InvalidSetting
 from quiver.model.limits import MIB
 from quiver.model.names import StartEpoch
 from quiver.storage.memory.storage import check_log_id
-from quiver.storage.port import LogOptions
+from quiver.storage.port import BufferNumbers, LogOptions
 from quiver.storage.postgres.appending.appends import AppendBundler
 from quiver.storage.postgres.appending.flushing import CommitFlusher
 from quiver.storage.postgres.appending.recovery import AppendRecovery
 from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.appending.tail_cache import TailCache
+from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
+from quiver.storage.postgres.buffering.replay import BufferReplay
 from quiver.storage.postgres.cleaner import Cleaner
 from quiver.storage.postgres.database.address import PostgresAddress
 from quiver.storage.postgres.database.connections import PoolSettings
@@ -43,6 +46,9 @@ class PostgresSettings(NamedTuple):
     """How long it waits for another broker to let go: the database may not have noticed its end yet."""
     read_from: PostgresAddress | None = None
     """A standby, for old frames."""
+    buffer_dir: Path | None = None
+    """For publishes while the database is away."""
+    buffer_bytes: int = 1024 * MIB
 
 
 class PostgresStorage:
@@ -58,20 +64,29 @@ class PostgresStorage:
         settings, randomness = settings or PostgresSettings(), randomness or SystemRandomness()
         database = Database(address, settings.pool)
         recovery = AppendRecovery(database, int.from_bytes(randomness.token(8), "little") >> 1)
+        buffer = None
+        if settings.buffer_dir is not None:
+            buffer = PublishBuffer(settings.buffer_dir, settings.buffer_bytes, randomness)
         self._settings = settings
         self._database = database
         standby_address = settings.read_from and settings.read_from._replace(schema=address.schema)
         self.resources = PostgresResources(
             database=database,
             recovery=recovery,
-            appends=AppendBundler(database, recovery),
+            appends=AppendBundler(database, recovery, buffer),
             flusher=CommitFlusher(database),
             cache=TailCache(settings.cache_bytes),
             cleaner=Cleaner(database),
             threads=ThreadPool(1, "compact"),
             randomness=randomness,
             standby=None if standby_address is None else StandbyReads(standby_address, settings.pool),
+            buffer=buffer,
         )
+        self._replay: BufferReplay | None = None
+        if buffer is not None:
+            self._replay = BufferReplay(
+                database, recovery, buffer, state_of=self._open_state, adopt=self._adopt_replayed
+            )
         self.resources.flusher.restore = self._restore
         database.on_back = self._on_back
         self._logs: dict[str, PostgresLog] = {}
@@ -86,7 +101,10 @@ class PostgresStorage:
     @property
     def problem(self) -> str | None:
         if self._database.problem is not None:
-            return f"the database cannot be used: {self._database.problem}"
+            problem, buffer = f"the database cannot be used: {self._database.problem}", self.resources.buffer
+            if buffer is None:
+                return problem
+            return None if buffer.problem is None else f"{problem}; {buffer.problem}"
         failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
         return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
 
@@ -96,7 +114,28 @@ class PostgresStorage:
         standby = self.resources.standby
         if standby is not None and standby.problem is not None:
             found["read_from"] = f"the standby cannot be used: {standby.problem}"
+        if (waiting := self._buffer_warning()) is not None:
+            found["buffer"] = waiting
         return found
+
+    def _buffer_warning(self) -> str | None:
+        buffer, replay = self.resources.buffer, self._replay
+        if buffer is None or replay is None:
+            return None
+        if self._database.problem is None:
+            return replay.problem
+        return (
+            f"the database cannot be used: {self._database.problem}; publishes go to the local buffer, which has "
+            f"{buffer.message_count} messages in {buffer.size_bytes} of {buffer.max_bytes} bytes"
+        )
+
+    @property
+    def buffer_numbers(self) -> BufferNumbers | None:
+        buffer = self.resources.buffer
+        if buffer is None:
+            return None
+        is_in_use = self._database.problem is not None and buffer.problem is None
+        return BufferNumbers(buffer.message_count, buffer.size_bytes, buffer.buffered_total, is_in_use)
 
     async def open(self) -> None:
         """Takes the schema, and creates or updates its tables where they are empty.
@@ -117,7 +156,29 @@ class PostgresStorage:
         await self._hold(self._holder, asyncio.get_running_loop().time() + self._settings.hold_seconds)
         if self.resources.standby is not None:
             self.resources.standby.system_identifier = (await self._database.fetch_row("system_identifier"))[0]
+        await self._store_buffered()
         self._is_open = True
+
+    async def _store_buffered(self) -> None:
+        """What an earlier process has left in the local buffer."""
+        buffer, replay = self.resources.buffer, self._replay
+        if buffer is None or replay is None:
+            return
+        installation = (await self._database.fetch_row("installation", self._database.address.schema))[0]
+        try:
+            await buffer.open(installation)
+        except OSError as error:
+            problem = f"cannot use {buffer.path.parent}: {error.strerror or error}"
+            raise InvalidSetting(setting="buffer_dir", problem=problem) from error
+        await replay.at_start(installation)
+
+    def _open_state(self, log_id: str) -> PostgresLogState | None:
+        log = self._logs.get(log_id)
+        return None if log is None or log.is_closed else log.state
+
+    def _adopt_replayed(self, log_id: str, stored: PostgresLogState) -> None:
+        if (log := self._logs.get(log_id)) is not None:
+            log.adopt(stored)
 
     async def _connect_holder(self) -> asyncpg.Connection:
         holder = await self._database.pool.connect()
@@ -201,6 +262,9 @@ class PostgresStorage:
             if not await holder.fetchval("select pg_try_advisory_lock(hashtext($1), 2)", f"quiver {schema}"):
                 logger.warning("another broker has begun to use %s", self._database.address.shown)
         await self.resources.appends.settle_unknown()
+        if self._replay is not None:
+            for pending in await self._replay.run():
+                self.resources.appends.queue(pending)
 
     async def _restore(self, log: int) -> None:
         for each in list(self._logs.values()):
@@ -219,6 +283,8 @@ class PostgresStorage:
         if self.resources.standby is not None:
             await self.resources.standby.close()
         self.resources.threads.close()
+        if self.resources.buffer is not None:
+            self.resources.buffer.close()
         if self._holder is not None:
             self._holder.terminate()
             self._holder = None

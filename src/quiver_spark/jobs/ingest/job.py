@@ -70,7 +70,8 @@ def run(
             with bar.watch(spark, sum(file.size_bytes for file in batch)):
                 count = write_once(frame, sink) - len(records)
             rows += count
-            commits.append((f"commit {len(commits) + 1}", count, f"{count:,} rows of {len(batch):,} files"))
+            whose = "1 file" if len(batch) == 1 else f"{len(batch):,} files"
+            commits.append((f"commit {len(commits) + 1}", count, f"{count:,} rows of {whose}"))
     details["commits"] = len(commits)
     lines = bar_lines("rows by commit", commits[-_MOST_BARS:])
     return Summary(

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 SHARES = (0.5, 0.9, 0.99)
 """The percentiles of sizes."""
+_ERROR = 0.02
+"""How far estimates of different values usually are from them."""
 
 
 def message_figures(frame: "DataFrame") -> "DataFrame":
@@ -20,7 +22,7 @@ def message_figures(frame: "DataFrame") -> "DataFrame":
     return frame.rollup("partition").agg(
         f.count(f.lit(1)).alias("rows"),
         f.count("key").alias("with_key"),
-        f.approx_count_distinct("key").alias("keys"),
+        f.approx_count_distinct("key", _ERROR).alias("keys"),
         f.count_if(f.isnull("value")).alias("tombstones"),
         f.count("headers").alias("with_headers"),
         f.sum(size + key_size).alias("bytes"),
@@ -38,7 +40,7 @@ def field_figures(frame: "DataFrame") -> "DataFrame":
     rows = frame.select("key", "value", "headers", "priority").mapInArrow(field_rows, FIELD_COLUMNS)
     return rows.groupBy("column", "kind").agg(
         f.sum("count").alias("rows"),
-        f.approx_count_distinct("digest", 0.02).alias("distinct"),
+        f.approx_count_distinct("digest", _ERROR).alias("distinct"),
         f.min("low").alias("low"),
         f.max("high").alias("high"),
         f.sum("bytes").alias("bytes"),

@@ -8,6 +8,7 @@ import pytest
 
 import quiver
 from quiver.client import Client, Job, Work
+from quiver.client._sync.work.settler import Settler
 from quiver.client.work.settlement import Decision
 from quiver.model.errors import Closed, InvalidRequest, LeaseLost, QuiverError, SettleInOrder, TopicNotFound
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
@@ -459,7 +460,7 @@ def test_a_job_outlives_its_work_but_cannot_be_acked_any_more(broker: FakeQueueB
 
 def test_the_loop_is_woken_once_however_much_is_decided_before_it_runs(q: Client, monkeypatch: pytest.MonkeyPatch):
     work = q.work("jobs", group="g")  # not opened: its loop does not run
-    settler, woken = work._settler, []
+    settler, woken = Settler(work._state, work._broker), []
     monkeypatch.setattr(settler, "wake", lambda: woken.append(len(settler.decided)))
     for _ in range(3):
         settler.decide(Decision(ACK, []))

@@ -4,7 +4,7 @@ import math
 
 from quiver.client._async.work.consumer_state import AsyncConsumerState
 from quiver.client._async.work.receiver import AsyncReceiver
-from quiver.client._async.work.settler import AsyncSettler
+from quiver.client._async.work.settlers import AsyncSettlers
 from quiver.client._backend_async import Task, sleep
 from quiver.client.work.settlement import Decision, Span
 from quiver.model.settlement import NACK
@@ -17,9 +17,9 @@ _END_SECONDS = 5.0
 
 
 class AsyncConsumerLoop:
-    def __init__(self, state: AsyncConsumerState, settler: AsyncSettler, receiver: AsyncReceiver) -> None:
+    def __init__(self, state: AsyncConsumerState, settlers: AsyncSettlers, receiver: AsyncReceiver) -> None:
         self._state = state
-        self._settler = settler
+        self._settlers = settlers
         self._receiver = receiver
         self._clock = state.broker.clock
         self._buffer = state.buffer
@@ -37,23 +37,23 @@ class AsyncConsumerLoop:
     def give_back(self, spans: list[Span]) -> None:
         """Gives messages back: they become available immediately, and the delivery does not count."""
         if spans:
-            self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
+            self._settlers.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
     async def return_buffered(self) -> None:
         """Gives back what was not handed out; no request that could receive it again is left."""
         async with self._state.taking:
             await self._receiver.pause(_END_SECONDS)
             self.give_back(self._buffer.drain())
-            await self._settler.pump(is_urgent=True)
+            await self._settlers.pump(is_urgent=True)
 
     async def flush(self, timeout: float) -> None:
         """Waits for the responses to all decisions."""
         deadline = self._clock.monotonic() + timeout
-        while not self._settler.is_idle:
+        while not self._settlers.is_idle:
             self._state.news.clear()
-            await self._settler.pump()
+            await self._settlers.pump()
             left = deadline - self._clock.monotonic()
-            if left <= 0 or self._settler.is_idle:
+            if left <= 0 or self._settlers.is_idle:
                 return
             await self._state.news.wait(min(left, _TICK_SECONDS * 10))
 
@@ -65,19 +65,19 @@ class AsyncConsumerLoop:
             self._task.cancel()
 
     async def _run(self) -> None:
-        state, settler, receiver = self._state, self._settler, self._receiver
+        state, settlers, receiver = self._state, self._settlers, self._receiver
         while not self._is_over:
-            settler.is_asleep = True
+            settlers.note_loop(is_asleep=True)
             now = self._clock.monotonic()
-            until = min(settler.due_at(), receiver.due_at(), self._stale_at(), now + _LOOK_SECONDS)
+            until = min(settlers.due_at(math.inf), receiver.due_at(), self._stale_at(), now + _LOOK_SECONDS)
             state.loop_sleeps_until = until
             await state.loop_wake.wait(max(0.0, until - now))
-            settler.is_asleep = False
+            settlers.note_loop(is_asleep=False)
             state.loop_wake.clear()
             await sleep(_TICK_SECONDS)
-            settler.check_answers()
+            settlers.check_answers()
             receiver.check_answers()
-            await settler.pump()
+            await settlers.pump()
             if receiver.is_stopped:
                 await self._return_buffered_once()
             elif receiver.is_begun:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from quiver.client._async.work.job import DECIDED, OPEN, AsyncJob, error_text
 from quiver.client._async.work.opened_run import AsyncOpenedRun
-from quiver.client._async.work.settler import AsyncSettler
+from quiver.client._async.work.settlers import AsyncSettlers
 from quiver.client.transaction.acks import ABORTED, Enlisted
 from quiver.client.work.held_run import ranges_of
 from quiver.client.work.prefetch_buffer import Slice
@@ -24,8 +24,8 @@ class AsyncJobBatch:
     `async with batch` acks on leaving; an exception nacks everything with its text, and propagates.
     """
 
-    def __init__(self, settler: AsyncSettler, slices: list[Slice[AsyncOpenedRun]]) -> None:
-        self._settler = settler
+    def __init__(self, settlers: AsyncSettlers, slices: list[Slice[AsyncOpenedRun]]) -> None:
+        self._settlers = settlers
         self._pieces = [(_opened(taken), taken.first, taken.last) for taken in slices]
         self._jobs: list[AsyncJob] | None = None
         self._is_settled = False
@@ -80,7 +80,7 @@ class AsyncJobBatch:
 
     def _on_transaction_end(self, spans: list[Span], committed: bool) -> None:
         if committed:
-            self._settler.acked_elsewhere(spans)
+            self._settlers.acked_elsewhere(spans)
         elif self._is_enlisted:
             self._is_settled = False
             self._reopen(spans)
@@ -98,7 +98,7 @@ class AsyncJobBatch:
             self._is_enlisted = False
             return isinstance(error, Reject)
         if error is None:
-            if any(self._settler.may_be_expired(opened.run) for opened, _, _ in self._pieces):
+            if any(self._settlers.may_be_expired(opened.run) for opened, _, _ in self._pieces):
                 await self.ack()
             else:
                 self._decide(Decision(ACK, self._take_open()))
@@ -146,11 +146,11 @@ class AsyncJobBatch:
 
     def _decide(self, decision: Decision) -> None:
         if decision.spans:
-            self._settler.decide(decision)
+            self._settlers.decide(decision)
 
     async def _settle(self, decision: Decision) -> None:
         if decision.spans:
-            await self._settler.settle(decision)
+            await self._settlers.settle(decision)
 
 
 def _opened(taken: Slice[AsyncOpenedRun]) -> AsyncOpenedRun:

@@ -7,6 +7,7 @@ from typing import TypeVar
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
 from quiver.client._async.connection.reconnecting import unexpected
 from quiver.client._async.work.consumer_state import AsyncConsumerState
+from quiver.client._async.work.settlers import AsyncSettlers
 from quiver.client._backend_async import Gate, Lock
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.options import MOST_PER_RECEIVE
@@ -20,6 +21,8 @@ _WAIT_MS = 20_000
 _SMALL_REQUEST_SECONDS = 0.05
 """After this time, even room for a small batch is worth a request."""
 
+_CONNECT_SECONDS = 1.0
+"""How long one of several workers is waited for before the next one is asked."""
 _EMPTY_SECONDS = 0.01
 """The shortest time between an empty response and the next request."""
 
@@ -27,18 +30,22 @@ _EMPTY_SECONDS = 0.01
 class AsyncReceiver:
     """One request is in flight while the buffer has room, so urgent messages arrive as soon as possible.
 
-    The workers of a broker are asked in turn: each returns what it has itself, or else what the others have.
+    The workers of a broker are asked in turn: each returns what it has itself, or else what the others have. What the
+    consumer holds of a topic is limited over all of them, so it is counted here (`Received.max_unacked`).
     """
 
-    def __init__(self, state: AsyncConsumerState) -> None:
+    def __init__(self, state: AsyncConsumerState, settlers: AsyncSettlers) -> None:
         self._state = state
         self._broker = state.broker
         self._config = config = state.config
-        self._leases = state.leases
+        self._settlers = settlers
         self._buffer = state.buffer
         self._mutex = threading.Lock()
         self._sending = Lock()
         self._topics: dict[int, str] = {}
+        self._max_unacked: dict[int, int] = {}
+        """By topic id, if the broker has several workers: none of them knows what is held at the others."""
+        self._asked_topics: list[int] = []
         self._asked = 0
         self._asked_at = 0.0
         self._retry_at = 0.0
@@ -96,6 +103,8 @@ class AsyncReceiver:
                 if not self._topics:
                     await self.open(timeout)
                 self._owners.append(self._owners.pop(0))
+                if len(self._owners) > 1:
+                    timeout = _CONNECT_SECONDS if timeout is None else min(timeout, _CONNECT_SECONDS)
                 self._connection = await self._owners[-1].connection(timeout)
                 request = Outbound(self._request(count), None, self._answered)
                 await self._connection.send([request], is_waited_for=is_waited_for)
@@ -114,7 +123,7 @@ class AsyncReceiver:
         self._is_paused = True
         async with self._sending:
             if self._asked:
-                await self._broker.retire(timeout)
+                await self._owners[-1].retire(timeout)
 
     def resume(self) -> None:
         self._is_paused = False
@@ -122,7 +131,7 @@ class AsyncReceiver:
     def _request(self, count: int) -> Receive:
         config = self._config
         return Receive(
-            list(self._topics),
+            self._asked_topics or list(self._topics),
             config.group,
             config.consumer,
             count,
@@ -147,14 +156,21 @@ class AsyncReceiver:
         waiting = self._buffer.count
         return max(self.window.size - waiting, 1 if self.is_wanted and not waiting else 0)
 
+    def _unacked_room(self) -> int:
+        """How many messages of every topic that is asked for the consumer may hold in addition."""
+        rooms = {id: limit - self._settlers.held(id) for id, limit in self._max_unacked.items()}
+        self._asked_topics = [id for id, room in rooms.items() if room > 0]
+        return min((room for room in rooms.values() if room > 0), default=0 if rooms else MOST_PER_RECEIVE)
+
     def _begin(self) -> int:
         """How many to ask for now; they count as asked for."""
         with self._mutex:
             now = self._broker.clock.monotonic()
             if self._asked or self.is_stopped or self._is_paused or now < self._retry_at:
                 return 0
-            room = min(self._room(), MOST_PER_RECEIVE)
-            is_worth_it = room >= self.window.step or now - self._asked_at >= _SMALL_REQUEST_SECONDS
+            room = min(self._room(), MOST_PER_RECEIVE, self._unacked_room())
+            step = min([self.window.step, *(max(1, limit // 4) for limit in self._max_unacked.values())])
+            is_worth_it = room >= step or now - self._asked_at >= _SMALL_REQUEST_SECONDS
             if room < 1 or not is_worth_it:
                 return 0
             self._asked, self._asked_at = room, now
@@ -169,6 +185,7 @@ class AsyncReceiver:
             self._failed(unexpected(answer))
         else:
             self._backoff.reset()
+            self._max_unacked |= zip(self._asked_topics or self._topics, answer.max_unacked, strict=False)
             self._take(answer, payload)
             self._state.note_received()
 
@@ -183,7 +200,7 @@ class AsyncReceiver:
                 runs.append(HeldRun(run, self._topics.get(run.topic_id, str(run.topic_id)), frame, now))
             except QuiverError as error:
                 self._state.note_refused(error)
-        self._leases.add(runs)
+        self._settlers.add(runs)
         self._buffer.add(runs, now)
         with self._mutex:
             self.was_full = sum(run.count for run in runs) >= self._asked
@@ -196,6 +213,7 @@ class AsyncReceiver:
             self._asked = 0
             if isinstance(error, TopicNotFound) and self._topics:
                 self._topics = {}  # it may have been created again with another id
+                self._max_unacked, self._asked_topics = {}, []
             elif not error.retryable:
                 self.error = error
             wait = self._backoff.next_seconds()

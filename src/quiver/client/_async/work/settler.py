@@ -1,14 +1,16 @@
-"""Sends decisions about messages, and renews the leases of those that are still being processed."""
+"""Sends decisions about messages to one owner, and renews the leases of those that are still being processed."""
 
 import threading
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 
 from quiver.client._async.connection.connection import AsyncConnection, Outbound
-from quiver.client._async.connection.reconnecting import unexpected
+from quiver.client._async.connection.reconnecting import AsyncReconnectingConnection, unexpected
 from quiver.client._async.work.consumer_state import AsyncConsumerState
 from quiver.client._backend_async import Lock, Waiter
 from quiver.client.work.held_run import HeldRun
+from quiver.client.work.leases import Leases
 from quiver.client.work.settled_log import log_settled
 from quiver.client.work.settlement import AckedJob, Decision, Part, Refusal, Span, gather, refusals
 from quiver.model.errors import ConnectionLost, LeaseLost, QuiverError, RequestTimeout, error_from_wire
@@ -35,22 +37,24 @@ class SettleRequest:
 
 
 class AsyncSettler:
-    """Jobs that are done, and other decisions, are appended to `decided`; `pump` sends them.
+    """For the partitions of one worker. Jobs that are done, and other decisions, are appended to `decided`; `pump`
+    sends them.
 
     Decisions that no caller waits for are sent in one or two requests at a time, so that acks gather while the last
     ones are written to disk.
     """
 
-    def __init__(self, state: AsyncConsumerState) -> None:
-        broker = state.broker
+    def __init__(self, state: AsyncConsumerState, broker: AsyncReconnectingConnection) -> None:
+        """`broker`: the connection to that worker, or to any: that passes on what others own."""
         self._state = state
-        self.decided = state.decided
+        self.decided: deque[AckedJob | Decision] = deque()
+        """Jobs that are done, and other decisions, to be sent in this order."""
         self.clock = broker.clock
         self.monotonic = broker.clock.monotonic
         self.is_asleep = True
         """The loop does not check `decided` by itself: `wake` must be called."""
         self.is_closed = False
-        self.leases = state.leases
+        self.leases = Leases()
         self.wake = state.loop_wake.set
         self._broker = broker
         self._mutex = threading.Lock()
@@ -88,6 +92,11 @@ class AsyncSettler:
 
         Without a response in time, raises the cause or RequestTimeout; the decision is still retried.
         """
+        waiter = await self.begin(decision)
+        return await self.end(decision, waiter, self._broker.timeout)
+
+    async def begin(self, decision: Decision) -> Waiter[Decision]:
+        """Sends a decision with everything that was decided before it. What it returns is for `end`."""
         self._broker.check_fork()
         waiter: Waiter[Decision] = Waiter()
         decision.on_done = waiter.set
@@ -95,8 +104,12 @@ class AsyncSettler:
         await self.pump(is_urgent=True)
         if self.decided and self.is_asleep:
             self.wake_soon()
+        return waiter
+
+    async def end(self, decision: Decision, waiter: Waiter[Decision], timeout: float) -> int | None:
+        """Waits for the response to a decision; see `settle`."""
         try:
-            await self._broker.wait(waiter, self._broker.timeout)
+            await self._broker.wait(waiter, timeout)
         except TimeoutError:
             raise self._last_error or RequestTimeout(seconds=self._broker.timeout) from None
         if decision.error is not None:
@@ -106,7 +119,15 @@ class AsyncSettler:
     def acked_elsewhere(self, spans: Sequence[Span]) -> None:
         """A transaction has acked messages: their lease is not renewed any more."""
         self.leases.close(spans)
-        self._state.note_settled()
+        self._note_settled()
+
+    def held(self, topic_id: int) -> int:
+        """Messages of a topic that are not known to be settled."""
+        with self._mutex:
+            requests = (*self._in_flight, *self._returned)
+        parts = (part for request in requests for part in request.parts if part.decision.action != EXTEND)
+        unanswered = (end - start for part in parts for run, start, end, _ in part.spans if run.lease[0] == topic_id)
+        return self.leases.open_count(topic_id) + sum(unanswered)
 
     @property
     def is_idle(self) -> bool:
@@ -224,7 +245,13 @@ class AsyncSettler:
             self._in_flight.discard(request)
         for part, settled in zip(request.parts, answer.parts, strict=True):
             self._settled(part, settled, request.sent_at)
-        self._state.note_settled()
+        self._note_settled()
+
+    def _note_settled(self) -> None:
+        state = self._state
+        state.news.set()
+        if self.decided or self.leases.renew_at < state.loop_sleeps_until:
+            state.loop_wake.set()
 
     def _settled(self, part: Part, answer: SettledPart, sent_at: float) -> None:
         again = Part(part.decision)

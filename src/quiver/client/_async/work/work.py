@@ -13,7 +13,7 @@ from quiver.client._async.work.job_batch import AsyncJobBatch
 from quiver.client._async.work.job_selector import AsyncJobSelector
 from quiver.client._async.work.opened_run import AsyncOpenedRun, jobs_of
 from quiver.client._async.work.receiver import AsyncReceiver
-from quiver.client._async.work.settler import AsyncSettler
+from quiver.client._async.work.settlers import AsyncSettlers
 from quiver.client._backend_async import Lock, acquire, flatten, sleep
 from quiver.client.connection.fork import watch_forks
 from quiver.client.raise_once import RaiseOnce
@@ -45,10 +45,10 @@ class AsyncWork:
         self._config = config
         self._state = state = AsyncConsumerState(broker, config)
         self._buffer: PrefetchBuffer[AsyncOpenedRun] = state.buffer
-        self._settler = AsyncSettler(state)
-        self._receiver = AsyncReceiver(state)
-        self._selector = AsyncJobSelector(state, self._settler, self._receiver.window)
-        self._loop = AsyncConsumerLoop(state, self._settler, self._receiver)
+        self._settlers = settlers = AsyncSettlers(state)
+        self._receiver = AsyncReceiver(state, settlers)
+        self._selector = AsyncJobSelector(state, settlers, self._receiver.window)
+        self._loop = AsyncConsumerLoop(state, settlers, self._receiver)
         self._opening = Lock()
         self._current: Iterator[AsyncJob] = iter(())
         self._handed_out = 0
@@ -111,7 +111,7 @@ class AsyncWork:
                     break
         finally:
             self._state.taking.release()
-        return AsyncJobBatch(self._settler, slices) if slices else None
+        return AsyncJobBatch(self._settlers, slices) if slices else None
 
     @property
     def group(self) -> str:
@@ -156,7 +156,7 @@ class AsyncWork:
         finally:
             await self._loop.end()
             await self._broker.close()
-            self._settler.close(Closed(what="the work"))
+            self._settlers.close(Closed(what="the work"))
         if self._state.errors:
             raise self._state.errors.popleft()
 
@@ -166,7 +166,7 @@ class AsyncWork:
     def after_fork(self, parent_pid: int) -> None:
         """A forked child gets nothing: every job is the parent's."""
         self._buffer.after_fork()
-        self._state.leases.after_fork()
+        self._settlers.after_fork()
         for _ in self._current:
             pass
 
@@ -248,7 +248,7 @@ class AsyncWork:
             taken = self._selector.take(max_count)
             if taken is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
-                await self._settler.pump(timeout=limit.left)
+                await self._settlers.pump(timeout=limit.left)
                 self._receiver.resume()
                 await self._receiver.ask(limit.left)
             if taken is None:
@@ -282,8 +282,8 @@ class AsyncWork:
         """After a long pause of this process leases may have ended: asks the broker which ones still hold."""
         if limit.is_over:
             raise limit.error()
-        self._state.leases.make_due()
-        await self._settler.pump(is_urgent=True, timeout=limit.left)
+        self._settlers.make_due()
+        await self._settlers.pump(is_urgent=True, timeout=limit.left)
         await self._state.news.wait(limit.most(_LOOK_SECONDS))
 
     async def _learn_ordering(self, timeout: float | None) -> None:

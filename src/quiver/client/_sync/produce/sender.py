@@ -360,8 +360,7 @@ class Sender:
             if self._backoff.failures:
                 self._backoff.reset()
             if self._in_flight.acked(queue, batch):
-                if answer.duplicates:
-                    batch.note_duplicates(answer.duplicates)
+                batch.note_stored(answer.duplicates, is_buffered=answer.buffered)
                 self._unsettled.settle(batch, base_offset=answer.base_offset)
         elif isinstance(answer, Failure):
             self._refused(queue, batch, error_from_wire(answer.code, answer.message, answer.retryable))

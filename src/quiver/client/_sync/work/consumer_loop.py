@@ -6,7 +6,7 @@ import math
 from quiver.client._backend_sync import Task, sleep
 from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client._sync.work.receiver import Receiver
-from quiver.client._sync.work.settler import Settler
+from quiver.client._sync.work.settlers import Settlers
 from quiver.client.work.settlement import Decision, Span
 from quiver.model.settlement import NACK
 
@@ -18,9 +18,9 @@ _END_SECONDS = 5.0
 
 
 class ConsumerLoop:
-    def __init__(self, state: ConsumerState, settler: Settler, receiver: Receiver) -> None:
+    def __init__(self, state: ConsumerState, settlers: Settlers, receiver: Receiver) -> None:
         self._state = state
-        self._settler = settler
+        self._settlers = settlers
         self._receiver = receiver
         self._clock = state.broker.clock
         self._buffer = state.buffer
@@ -38,23 +38,23 @@ class ConsumerLoop:
     def give_back(self, spans: list[Span]) -> None:
         """Gives messages back: they become available immediately, and the delivery does not count."""
         if spans:
-            self._settler.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
+            self._settlers.decide(Decision(NACK, spans, delay_ms=0, is_counted=False, on_done=_ignore))
 
     def return_buffered(self) -> None:
         """Gives back what was not handed out; no request that could receive it again is left."""
         with self._state.taking:
             self._receiver.pause(_END_SECONDS)
             self.give_back(self._buffer.drain())
-            self._settler.pump(is_urgent=True)
+            self._settlers.pump(is_urgent=True)
 
     def flush(self, timeout: float) -> None:
         """Waits for the responses to all decisions."""
         deadline = self._clock.monotonic() + timeout
-        while not self._settler.is_idle:
+        while not self._settlers.is_idle:
             self._state.news.clear()
-            self._settler.pump()
+            self._settlers.pump()
             left = deadline - self._clock.monotonic()
-            if left <= 0 or self._settler.is_idle:
+            if left <= 0 or self._settlers.is_idle:
                 return
             self._state.news.wait(min(left, _TICK_SECONDS * 10))
 
@@ -66,19 +66,19 @@ class ConsumerLoop:
             self._task.cancel()
 
     def _run(self) -> None:
-        state, settler, receiver = self._state, self._settler, self._receiver
+        state, settlers, receiver = self._state, self._settlers, self._receiver
         while not self._is_over:
-            settler.is_asleep = True
+            settlers.note_loop(is_asleep=True)
             now = self._clock.monotonic()
-            until = min(settler.due_at(), receiver.due_at(), self._stale_at(), now + _LOOK_SECONDS)
+            until = min(settlers.due_at(math.inf), receiver.due_at(), self._stale_at(), now + _LOOK_SECONDS)
             state.loop_sleeps_until = until
             state.loop_wake.wait(max(0.0, until - now))
-            settler.is_asleep = False
+            settlers.note_loop(is_asleep=False)
             state.loop_wake.clear()
             sleep(_TICK_SECONDS)
-            settler.check_answers()
+            settlers.check_answers()
             receiver.check_answers()
-            settler.pump()
+            settlers.pump()
             if receiver.is_stopped:
                 self._return_buffered_once()
             elif receiver.is_begun:

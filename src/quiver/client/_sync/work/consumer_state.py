@@ -1,15 +1,13 @@
 # Generated from quiver/client/_async by scripts/unasync.py: do not edit.
-"""What the parts of a consumer share: its leases, refusals, and events."""
+"""What the parts of a consumer share: its buffer, refusals, and events."""
 
 from collections import deque
 from typing import Any
 
 from quiver.client._backend_sync import Lock, Signal
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
-from quiver.client.work.leases import Leases
 from quiver.client.work.options import WorkConfig
 from quiver.client.work.prefetch_buffer import PrefetchBuffer
-from quiver.client.work.settlement import AckedJob, Decision
 from quiver.model.errors import QuiverError
 
 _ERRORS_KEPT = 100
@@ -23,10 +21,7 @@ class ConsumerState:
         self.config = config
         self.is_ordered = config.ordering == "key"
         """Whether messages of a key come in order, one lease at a time."""
-        self.leases = Leases()
         self.buffer: PrefetchBuffer[Any] = PrefetchBuffer()
-        self.decided: deque[AckedJob | Decision] = deque()
-        """Jobs that are done, and other decisions, to be sent in this order."""
         self.errors: deque[QuiverError] = deque(maxlen=_ERRORS_KEPT)
         """Refusals that no caller waited for: raised when the next job is asked for."""
         self.taking = Lock()
@@ -40,12 +35,6 @@ class ConsumerState:
         """Messages have arrived, or none will arrive any more."""
         self.news.set()
         self.loop_wake.set()
-
-    def note_settled(self) -> None:
-        """Something was settled or renewed."""
-        self.news.set()
-        if self.decided or self.leases.renew_at < self.loop_sleeps_until:
-            self.loop_wake.set()
 
     def note_refused(self, error: QuiverError) -> None:
         """Something was refused that no caller waits for, or messages are damaged."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from quiver.client._sync.work.job import DECIDED, OPEN, Job, error_text
 from quiver.client._sync.work.opened_run import OpenedRun
-from quiver.client._sync.work.settler import Settler
+from quiver.client._sync.work.settlers import Settlers
 from quiver.client.transaction.acks import ABORTED, Enlisted
 from quiver.client.work.held_run import ranges_of
 from quiver.client.work.prefetch_buffer import Slice
@@ -25,8 +25,8 @@ class JobBatch:
     `with batch` acks on leaving; an exception nacks everything with its text, and propagates.
     """
 
-    def __init__(self, settler: Settler, slices: list[Slice[OpenedRun]]) -> None:
-        self._settler = settler
+    def __init__(self, settlers: Settlers, slices: list[Slice[OpenedRun]]) -> None:
+        self._settlers = settlers
         self._pieces = [(_opened(taken), taken.first, taken.last) for taken in slices]
         self._jobs: list[Job] | None = None
         self._is_settled = False
@@ -81,7 +81,7 @@ class JobBatch:
 
     def _on_transaction_end(self, spans: list[Span], committed: bool) -> None:
         if committed:
-            self._settler.acked_elsewhere(spans)
+            self._settlers.acked_elsewhere(spans)
         elif self._is_enlisted:
             self._is_settled = False
             self._reopen(spans)
@@ -99,7 +99,7 @@ class JobBatch:
             self._is_enlisted = False
             return isinstance(error, Reject)
         if error is None:
-            if any(self._settler.may_be_expired(opened.run) for opened, _, _ in self._pieces):
+            if any(self._settlers.may_be_expired(opened.run) for opened, _, _ in self._pieces):
                 self.ack()
             else:
                 self._decide(Decision(ACK, self._take_open()))
@@ -147,11 +147,11 @@ class JobBatch:
 
     def _decide(self, decision: Decision) -> None:
         if decision.spans:
-            self._settler.decide(decision)
+            self._settlers.decide(decision)
 
     def _settle(self, decision: Decision) -> None:
         if decision.spans:
-            self._settler.settle(decision)
+            self._settlers.settle(decision)
 
 
 def _opened(taken: Slice[OpenedRun]) -> OpenedRun:

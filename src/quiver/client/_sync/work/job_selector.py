@@ -3,7 +3,7 @@
 
 from quiver.client._sync.work.consumer_state import ConsumerState
 from quiver.client._sync.work.opened_run import OpenedRun, jobs_of
-from quiver.client._sync.work.settler import Settler
+from quiver.client._sync.work.settlers import Settlers
 from quiver.client.work.held_run import HeldRun
 from quiver.client.work.prefetch_buffer import PrefetchBuffer, Slice
 from quiver.client.work.window import PrefetchWindow
@@ -11,15 +11,16 @@ from quiver.model.errors import QuiverError
 
 
 class JobSelector:
-    def __init__(self, state: ConsumerState, settler: Settler, window: PrefetchWindow) -> None:
+    def __init__(self, state: ConsumerState, settlers: Settlers, window: PrefetchWindow) -> None:
         self._state = state
         self._buffer: PrefetchBuffer[OpenedRun] = state.buffer
-        self._settler = settler
+        self._settlers = settlers
+        self._clock = state.broker.clock
         self._window = window
 
     def take(self, limit: int) -> Slice[OpenedRun] | None:
         """Up to `limit` rows of the run whose turn it is. Raises CorruptData if its bytes are damaged."""
-        clock, buffer = self._settler.clock, self._buffer
+        clock, buffer = self._clock, self._buffer
         while True:
             taken = buffer.take(1 if buffer.has_stopped_keys else limit, clock.now_ms())
             if taken is None:
@@ -38,15 +39,15 @@ class JobSelector:
 
     def may_be_expired(self, taken: Slice[OpenedRun]) -> bool:
         """Whether the lease should have ended by now: then only the broker knows whose it is."""
-        return self._settler.clock.monotonic() >= taken.buffered.run.expires_at
+        return self._clock.monotonic() >= taken.buffered.run.expires_at
 
     def _open(self, run: HeldRun) -> OpenedRun:
         try:
             ordered = self._buffer if self._state.is_ordered else None
-            return OpenedRun(run, self._state.config.limits, self._settler, ordered)
+            return OpenedRun(run, self._state.config.limits, self._settlers.of(run), ordered)
         except QuiverError:
             self._buffer.drop(run)
-            self._settler.leases.drop(run)
+            self._settlers.of(run).leases.drop(run)
             raise
 
     def _is_ours(self, taken: Slice[OpenedRun]) -> bool:

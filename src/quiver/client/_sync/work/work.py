@@ -15,7 +15,7 @@ from quiver.client._sync.work.job_batch import JobBatch
 from quiver.client._sync.work.job_selector import JobSelector
 from quiver.client._sync.work.opened_run import OpenedRun, jobs_of
 from quiver.client._sync.work.receiver import Receiver
-from quiver.client._sync.work.settler import Settler
+from quiver.client._sync.work.settlers import Settlers
 from quiver.client.connection.fork import watch_forks
 from quiver.client.raise_once import RaiseOnce
 from quiver.client.wait_limit import WaitLimit
@@ -46,10 +46,10 @@ class Work:
         self._config = config
         self._state = state = ConsumerState(broker, config)
         self._buffer: PrefetchBuffer[OpenedRun] = state.buffer
-        self._settler = Settler(state)
-        self._receiver = Receiver(state)
-        self._selector = JobSelector(state, self._settler, self._receiver.window)
-        self._loop = ConsumerLoop(state, self._settler, self._receiver)
+        self._settlers = settlers = Settlers(state)
+        self._receiver = Receiver(state, settlers)
+        self._selector = JobSelector(state, settlers, self._receiver.window)
+        self._loop = ConsumerLoop(state, settlers, self._receiver)
         self._opening = Lock()
         self._current: Iterator[Job] = iter(())
         self._handed_out = 0
@@ -112,7 +112,7 @@ class Work:
                     break
         finally:
             self._state.taking.release()
-        return JobBatch(self._settler, slices) if slices else None
+        return JobBatch(self._settlers, slices) if slices else None
 
     @property
     def group(self) -> str:
@@ -157,7 +157,7 @@ class Work:
         finally:
             self._loop.end()
             self._broker.close()
-            self._settler.close(Closed(what="the work"))
+            self._settlers.close(Closed(what="the work"))
         if self._state.errors:
             raise self._state.errors.popleft()
 
@@ -167,7 +167,7 @@ class Work:
     def after_fork(self, parent_pid: int) -> None:
         """A forked child gets nothing: every job is the parent's."""
         self._buffer.after_fork()
-        self._state.leases.after_fork()
+        self._settlers.after_fork()
         for _ in self._current:
             pass
 
@@ -249,7 +249,7 @@ class Work:
             taken = self._selector.take(max_count)
             if taken is None or 2 * self._handed_out >= self._receiver.window.size:
                 self._handed_out = 0
-                self._settler.pump(timeout=limit.left)
+                self._settlers.pump(timeout=limit.left)
                 self._receiver.resume()
                 self._receiver.ask(limit.left)
             if taken is None:
@@ -283,8 +283,8 @@ class Work:
         """After a long pause of this process leases may have ended: asks the broker which ones still hold."""
         if limit.is_over:
             raise limit.error()
-        self._state.leases.make_due()
-        self._settler.pump(is_urgent=True, timeout=limit.left)
+        self._settlers.make_due()
+        self._settlers.pump(is_urgent=True, timeout=limit.left)
         self._state.news.wait(limit.most(_LOOK_SECONDS))
 
     def _learn_ordering(self, timeout: float | None) -> None:

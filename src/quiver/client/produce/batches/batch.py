@@ -1,6 +1,6 @@
 """Batches: messages of one partition that are sent as one frame."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from quiver.client.produce.batches.routing import Routed, RoutedRows
@@ -34,6 +34,7 @@ class Batch:
         "frame",
         "hashed",
         "identity",
+        "is_buffered",
         "is_head",
         "is_uncertain",
         "last_error",
@@ -70,6 +71,8 @@ class Batch:
         self.is_uncertain = False
         """A connection, or one between two workers, broke before the response: it may be stored already."""
         self.base_offset: int | None = None
+        self.is_buffered = False
+        """It is in the broker's local buffer."""
         self.duplicates: Mapping[int, tuple[int, bool]] = _NONE
         """Repeats by row: the offset of the first message with the id, and whether that is the id of a delayed
         message."""
@@ -136,10 +139,12 @@ class Batch:
             identity=(*identity, self.sequence),
         )
 
-    def note_duplicates(self, duplicates: Iterable[tuple[int, int, bool]]) -> None:
-        """Which messages are repeats, according to the broker."""
-        self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
-        self.duplicate_rows = sorted(self.duplicates)
+    def note_stored(self, duplicates: Sequence[tuple[int, int, bool]], *, is_buffered: bool) -> None:
+        """Which messages are repeats, according to the broker, and whether the others are in its buffer."""
+        self.is_buffered = is_buffered
+        if duplicates:
+            self.duplicates = {row: (offset, is_delayed) for row, offset, is_delayed in duplicates}
+            self.duplicate_rows = sorted(self.duplicates)
 
     def open_rows(self) -> Rows:
         if self.rows is not None:

@@ -14,10 +14,12 @@ from quiver.client.produce.batches.watchers import Watchers
 from quiver.client.produce.published import (
     Published,
     PublishedBefore,
+    PublishedBuffered,
     PublishedLater,
     ScheduledBefore,
     Span,
     SpanBefore,
+    SpanBuffered,
     SpanLater,
     SpanScheduledBefore,
 )
@@ -216,13 +218,13 @@ def result_in(topic: str, batch: Batch, place: int) -> Published | QuiverError |
         return (ScheduledBefore if is_delayed else PublishedBefore)(topic, batch.partition, offset)
     place -= bisect_left(batch.duplicate_rows, place)
     offset = batch.base_offset + place if batch.base_offset >= 0 else -1
-    kind = PublishedLater if batch.route.delayed else Published
+    kind = PublishedLater if batch.route.delayed else PublishedBuffered if batch.is_buffered else Published
     return kind(topic, batch.partition, offset)
 
 
 def _spans(topic: str, batch: Batch, first: int, end: int, base_offset: int) -> Iterator[Span]:
     """Spans of the rows from `first` to below `end`, in order; repeats have spans of their own."""
-    kind: type[Span] = SpanLater if batch.route.delayed else Span
+    kind: type[Span] = SpanLater if batch.route.delayed else SpanBuffered if batch.is_buffered else Span
     if base_offset >= 0:  # it is not known with acks `none`
         base_offset += first - bisect_left(batch.duplicate_rows, first)
     if not batch.duplicates:

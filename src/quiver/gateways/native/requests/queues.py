@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, get_args
 
-from quiver.model.errors import InvalidRequest
+from quiver.model.errors import GroupNotFound, InvalidRequest
 from quiver.model.priority import Priority
 from quiver.model.queue import Ordering, ReceiveRequest
 from quiver.protocol.message import Message
@@ -49,7 +49,16 @@ async def receive(broker: Facade, request: Receive, connection: str, *, own_firs
     return await broker.queues.receive(wanted)
 
 
-def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
+def max_unacked(broker: Facade, request: Receive) -> tuple[int, ...]:
+    """What the consumer may hold of each topic. Nothing, if the group was deleted meanwhile."""
+    try:
+        settings = [broker.queues.settings_of(topic_id, request.group) for topic_id in request.topic_ids]
+    except GroupNotFound:
+        return ()
+    return tuple(each.max_unacked for each in settings)
+
+
+def received(leases: Sequence[Lease], max_unacked: tuple[int, ...]) -> tuple[Received, Payload]:
     """The response, and the frames that follow it."""
     runs = [
         ReceivedRun(
@@ -68,7 +77,7 @@ def received(leases: Sequence[Lease]) -> tuple[Received, Payload]:
         )
         for topic, visibility_ms, run in leases
     ]
-    return Received(runs), tuple(lease.run.frame for lease in leases)
+    return Received(runs, max_unacked), tuple(lease.run.frame for lease in leases)
 
 
 def _ordering(value: str | None) -> Ordering | None:

@@ -173,12 +173,18 @@ def _result(index: int, item: PushItem, outcome: _Outcome) -> PushResult:
     return PushResult(
         index=index,
         transaction_id=item.transaction_id or stored_id,
-        status="duplicate" if found.duplicate else "queued",
+        status=_status(found),
         message_id=stored_id,
         partition_id=partition_id(topic.id, item.key),
         trace_id=item.trace_id or None,
         queue_name=item.queue,
     )
+
+
+def _status(found: "Published") -> Literal["queued", "duplicate", "buffered"]:
+    if found.duplicate:
+        return "duplicate"
+    return "buffered" if found.buffered else "queued"
 
 
 def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:

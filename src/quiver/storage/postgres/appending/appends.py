@@ -4,13 +4,14 @@ import asyncio
 import logging
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.errors import PartitionOffline, QuiverError, ShuttingDown, StorageUnavailable
 from quiver.model.limits import KIB, MIB
+from quiver.storage.postgres.appending.pending import PendingAppend, append_statement, append_values
 from quiver.storage.postgres.appending.recovery import AppendRecovery
-from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState, encoded_epochs
+from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
 from quiver.storage.postgres.database.database import Database
 from quiver.storage.postgres.database.errors import Failure, check_cancelled, described, is_passing, unavailable
 from quiver.storage.postgres.database.statements import sql
@@ -18,31 +19,12 @@ from quiver.telemetry.histogram import LATENCY_SECONDS
 
 logger = logging.getLogger(__name__)
 
-OnStored = Callable[[PlannedAppend | None, Exception | None], None]
-"""Gets the append as it was stored (it may have grown by frames that the database had lost), or the error."""
-
 _IN_FLIGHT = 4
 _BUNDLE_BYTES = 4 * MIB
 _BUNDLE_APPENDS = 128
 """More of them are several commits: one is prepared while the database works on another."""
 _WORTH_BYTES = 256 * KIB
 """A commit of fewer bytes and appends waits for the one that is under way, so that small appends share one."""
-
-
-class PendingAppend:
-    __slots__ = ("_on_stored", "append", "state")
-
-    def __init__(self, state: PostgresLogState, append: PlannedAppend, on_stored: OnStored) -> None:
-        self.state = state
-        self.append = append
-        self._on_stored = on_stored
-
-    def end(self, append: PlannedAppend | None, error: Exception | None) -> None:
-        """Whatever the caller does with it, the others of the same commit get theirs."""
-        try:
-            self._on_stored(append, error)
-        except Exception:
-            logger.exception("%s: an append was not ended as it should", self.state.log_id)
 
 
 class _NotSent(Exception):
@@ -57,9 +39,10 @@ class AppendBundler:
     """One append per log at a time. An append ends when its outcome is known: where a connection breaks before the
     response, the log is asked first, and what is not there is sent again."""
 
-    def __init__(self, database: Database, recovery: AppendRecovery) -> None:
+    def __init__(self, database: Database, recovery: AppendRecovery, buffer: PublishBuffer | None = None) -> None:
         self._database = database
         self._recovery = recovery
+        self._buffer = buffer
         self._waiting: deque[PendingAppend] = deque()
         self._waiting_bytes = 0
         self._unknown: list[PendingAppend] = []
@@ -68,11 +51,14 @@ class AppendBundler:
         self.commit_times = SyncTimes()
 
     def submit(self, pending: PendingAppend) -> None:
-        """Raises StorageUnavailable, with nothing changed, while the database is away."""
+        """Raises StorageUnavailable, with nothing changed, while the database is away and nothing can be buffered."""
+        if self._database.problem is not None and self._buffer is not None and pending.may_be_buffered:
+            self._buffer.submit(pending)
+            return
         self._database.check()
-        self._queue(pending)
+        self.queue(pending)
 
-    def _queue(self, pending: PendingAppend) -> None:
+    def queue(self, pending: PendingAppend) -> None:
         self._waiting.append(pending)
         self._waiting_bytes += pending.append.size_bytes
         if not self._is_called:
@@ -107,12 +93,13 @@ class AppendBundler:
 
     async def _commit(self, bundle: list[PendingAppend]) -> None:
         if self._database.problem is not None:
-            self._refuse(bundle, unavailable(self._database.problem))
+            self._refuse(self._unbuffered(bundle), unavailable(self._database.problem))
             return
         try:
             missed = await self._send(bundle)
         except _NotSent as error:
-            self._refuse(bundle, self._database.failed(error.reason))
+            problem = self._database.failed(error.reason)
+            self._refuse(self._unbuffered(bundle), problem)
         except Exception as error:  # whatever it is, somebody waits for each of them
             await self._failed(bundle, error)
         else:
@@ -133,7 +120,7 @@ class AppendBundler:
         is_usable = False
         began = asyncio.get_running_loop().time()
         try:
-            rows = await connection.fetch(sql(_statement(bundle)), *_values(bundle))
+            rows = await connection.fetch(sql(append_statement(bundle)), *append_values(bundle))
             is_usable = True
         except asyncio.CancelledError:
             check_cancelled()
@@ -157,8 +144,8 @@ class AppendBundler:
         if not isinstance(error, Failure):
             logger.exception("a commit ended in an unexpected way")
         if is_passing(error) or not isinstance(error, Failure):
-            self._unknown += bundle
             self._database.lose(described(error))
+            self._unknown += self._unbuffered(bundle)
         elif len(bundle) > 1:  # one of them is at fault: find out which
             for pending in bundle:
                 await self._commit([pending])
@@ -166,6 +153,19 @@ class AppendBundler:
             state = bundle[0].state
             state.failure = described(error)
             self._refuse(bundle, PartitionOffline(partition=state.log_id, problem=state.failure))
+
+    def _unbuffered(self, bundle: Sequence[PendingAppend]) -> list[PendingAppend]:
+        """Gives what it can to the local buffer, and returns the others."""
+        others = []
+        for pending in bundle:
+            try:
+                if self._buffer is None or not pending.may_be_buffered:
+                    others.append(pending)
+                else:
+                    self._buffer.submit(pending)
+            except StorageUnavailable:  # it is full
+                others.append(pending)
+        return others
 
     def _refuse(self, bundle: Sequence[PendingAppend], error: Exception) -> None:
         for pending in bundle:
@@ -176,7 +176,7 @@ class AppendBundler:
         for number, pending in enumerate(missed):
             try:
                 if not await self._is_settled(pending):
-                    self._queue(pending)
+                    self.queue(pending)
             except StorageUnavailable:
                 self._unknown += missed[number:]
                 return
@@ -218,39 +218,3 @@ class AppendBundler:
         unknown, self._unknown = [*self._unknown, *self._waiting], []
         self._waiting.clear()
         self._refuse(unknown, ShuttingDown())
-
-
-def _statement(bundle: Sequence[PendingAppend]) -> str:
-    has_changes = any(pending.append.has_changes for pending in bundle)
-    return "append_with_changes" if has_changes else "append"
-
-
-def _values(bundle: Sequence[PendingAppend]) -> list[object]:
-    logs: list[tuple[object, ...]] = []
-    frames: list[tuple[object, ...]] = []
-    for pending in bundle:
-        state, append = pending.state, pending.append
-        logs.append((state.id, state.owner_epoch, append.old_end, append.plan.end_offset, append.plan.append_time_ms))
-        for stored, (header, _, _) in zip(append.stored, append.frames, strict=True):
-            end = header.base_offset + header.last_offset_delta + 1
-            count = header.message_count
-            frames.append((state.id, header.base_offset, end, header.append_time_ms, count, header.priority, stored))
-    values = [*_columns(logs, 5), *_columns(frames, 7), "on" if bundle[0].append.sync else "off"]
-    return values if _statement(bundle) == "append" else values + _changes(bundle)
-
-
-def _changes(bundle: Sequence[PendingAppend]) -> list[object]:
-    logs: list[tuple[object, ...]] = []
-    segments: list[tuple[object, ...]] = []
-    for pending in bundle:
-        state, append = pending.state, pending.append
-        epochs = None if append.epochs is append.base.epochs else encoded_epochs(append.epochs)
-        logs.append((append.plan.epoch, epochs, append.active.base_offset, append.reserved_offset))
-        for closed in append.closed:
-            *numbers, counts = closed.row()
-            segments.append((state.id, *numbers, f"{{{','.join(map(str, counts))}}}"))
-    return [*_columns(logs, 4), *_columns(segments, 6)]
-
-
-def _columns(rows: Sequence[tuple[object, ...]], count: int) -> list[object]:
-    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(count)]

@@ -6,8 +6,10 @@ from typing import Any, NamedTuple
 from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import PartitionOffline, StaleEpoch
 from quiver.records.header import HEADER_BYTES
+from quiver.storage.port import LogOptions
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState, SegmentTotals
 from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.database.errors import unavailable
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +54,9 @@ class AppendRecovery:
         return row
 
     async def reload(self, state: PostgresLogState) -> None:
-        """Reads everything again. Frames that the database has lost are left to `look`."""
+        """Reads everything again. Frames that the database has lost are left to `look`, buffered ones to a replay."""
+        if state.buffered_from is not None:
+            raise unavailable("its messages in the local buffer come first")
         row = await self.take_again(state)
         state.owner_epoch = row["owner_epoch"]
         if not state.unsynced_from(row["end_offset"]):
@@ -70,7 +74,7 @@ class AppendRecovery:
             return Found(append, is_stored=False)
         lost = state.unsynced_from(end)
         if end > state.frames_end or not lost:
-            raise self._behind(state, end)
+            raise self.behind(state, end)
         logger.warning("%s: the database had lost frames from %d on, which are stored again", state.log_id, end)
         base = PostgresLogState(state.log_id)
         await self.load(base, row, while_away=True)
@@ -87,9 +91,13 @@ class AppendRecovery:
         )
         return row is not None and row["header"] == append.stored[-1][:HEADER_BYTES]
 
-    def _behind(self, state: PostgresLogState, end: int) -> PartitionOffline:
+    def behind(self, state: PostgresLogState, end: int) -> PartitionOffline:
         state.failure = (
             f"the database ends at offset {end}, but {state.frames_end} was confirmed; if an older copy of the "
             "database was promoted or restored, what is missing is lost"
         )
         return PartitionOffline(partition=state.log_id, problem=state.failure)
+
+
+def segment_limits(options: LogOptions) -> SegmentLimits:
+    return SegmentLimits(options.segment_bytes, options.roll_after_ms)

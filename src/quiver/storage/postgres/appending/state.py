@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -60,6 +60,7 @@ class PlannedAppend:
         "closed",
         "epochs",
         "frames",
+        "is_buffered",
         "old_end",
         "plan",
         "reserved_offset",
@@ -95,6 +96,8 @@ class PlannedAppend:
                 self.active.add_frame(frame.header)
         self.reserved_offset = state.reserved_offset
         self.sync = True
+        self.is_buffered = False
+        """It is in the local buffer, not in the database."""
 
     @property
     def has_changes(self) -> bool:
@@ -105,6 +108,13 @@ class PlannedAppend:
     @property
     def size_bytes(self) -> int:
         return self.plan.size_bytes
+
+
+class BufferedFrom(NamedTuple):
+    frames_end: int
+    """In the database."""
+    end_offset: int
+    """Of what readers see."""
 
 
 class PostgresLogState:
@@ -118,6 +128,8 @@ class PostgresLogState:
         """A change ended without a response: the database is asked before the next one."""
         self.unsynced: list[bytes] = []
         """Frames that are committed, and that a crash of the database may still take."""
+        self.buffered_from: BufferedFrom | None = None
+        """While frames are in the local buffer: where the log ended before them."""
 
     def load(self, row: Any, closed: Sequence[SegmentTotals], active: SegmentTotals) -> None:
         self.id, self.owner_epoch = row["id"], row["owner_epoch"]
@@ -161,6 +173,21 @@ class PostgresLogState:
         self.reserved_offset = append.reserved_offset
         self.last_epoch, self.last_append_time_ms = plan.epoch, plan.append_time_ms
         self.end_offset = self.frames_end = plan.end_offset
+
+    def apply_buffered(self, append: PlannedAppend) -> None:
+        """The frames are in the local buffer: offsets continue after them, and nobody reads them yet."""
+        if self.buffered_from is None:
+            self.buffered_from = BufferedFrom(append.base.frames_end, self.end_offset)
+        self.apply(append)
+
+    def adopt(self, stored: "PostgresLogState") -> None:
+        """Everything that was buffered is in the database, which is as `stored` says."""
+        self.start_offset, self.progress = stored.start_offset, stored.progress
+        self.closed, self.active, self.epochs = stored.closed, stored.active, stored.epochs
+        self.reserved_offset = stored.reserved_offset
+        self.count()
+        self.is_stale = False
+        self.buffered_from = None
 
     def close_active(self) -> None:
         self.closed.append(self.active)

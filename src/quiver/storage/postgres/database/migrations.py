@@ -40,7 +40,7 @@ def migrations() -> list[Migration]:
 
 async def schema_status(connection: asyncpg.Connection, schema: str) -> SchemaStatus:
     newest = migrations()[-1].version
-    if await connection.fetchval("select to_regclass($1)", f"{schema}.migration") is None:
+    if await connection.fetchval("select to_regclass($1)", f'"{schema}".migration') is None:
         return SchemaStatus(schema, 0, newest)
     return SchemaStatus(schema, await _version(connection, schema), newest)
 
@@ -56,16 +56,16 @@ async def migrate(connection: asyncpg.Connection, schema: str) -> list[Migration
 async def _migrate_once(connection: asyncpg.Connection, schema: str) -> Migration | None:
     async with connection.transaction():
         await connection.execute("select pg_advisory_xact_lock(hashtext($1), 1)", f"quiver {schema}")
-        await connection.execute(f"create schema if not exists {schema}")
+        await connection.execute(f'create schema if not exists "{schema}"')
         await connection.execute(
-            f"create table if not exists {schema}.migration "
+            f'create table if not exists "{schema}".migration '
             "(version integer primary key, name text not null, ran_at timestamptz not null default now())"
         )
         version = await _version(connection, schema)
         check_version(SchemaStatus(schema, version, migrations()[-1].version))
         migration = next((each for each in migrations() if each.version > version), None)
         if migration is not None:
-            await connection.execute(f"set local search_path to {schema}")
+            await connection.execute(f'set local search_path to "{schema}"')
             await connection.execute(migration.statements)
             await connection.execute(
                 "insert into migration (version, name) values ($1, $2)", migration.version, migration.name
@@ -74,7 +74,7 @@ async def _migrate_once(connection: asyncpg.Connection, schema: str) -> Migratio
 
 
 async def _version(connection: asyncpg.Connection, schema: str) -> int:
-    found = await connection.fetchval(f"select max(version) from {schema}.migration")  # noqa: S608 - a checked name
+    found = await connection.fetchval(f'select max(version) from "{schema}".migration')  # noqa: S608 - a checked name
     return int(found or 0)
 
 

@@ -64,6 +64,10 @@ class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
     delayed: Annotated[bool | msgspec.UnsetType, Meta(description="It waits; offset is its id in /delayed.")] = (
         msgspec.UNSET
     )
+    buffered: Annotated[
+        bool | msgspec.UnsetType,
+        Meta(description="The database is away: it is in the broker's local buffer, and is stored later."),
+    ] = msgspec.UNSET
     deliver_at: str | msgspec.UnsetType = msgspec.UNSET
     deliver_at_camel: str | msgspec.UnsetType = msgspec.field(name="deliverAt", default=msgspec.UNSET)
     error: str | msgspec.UnsetType = msgspec.UNSET
@@ -210,6 +214,8 @@ def _result(message: NewMessage, outcome: "Published | QuiverError") -> PublishR
         result.duplicate = True
     if outcome.delayed:
         result.delayed = True
+    if outcome.buffered:
+        result.buffered = True
     if outcome.delayed and not outcome.duplicate:
         result.deliver_at = result.deliver_at_camel = format_time(message.deliver_at_ms or 0)
     return result

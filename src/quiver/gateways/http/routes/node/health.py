@@ -96,9 +96,9 @@ class Readiness:
     async def _storage(self) -> Verdict:
         if self.stopping:
             return False, "the broker is shutting down"
-        problems = (await self._broker.node.health()).problems
+        problems, warnings = await self._broker.node.health()
         if not problems:
-            return True, "all partitions take writes"
+            return True, warnings.get("buffer", "all partitions take writes")
         shown = [f"{name}: {why}" for name, why in list(problems.items())[:_SHOWN_PROBLEMS]]
         more = len(problems) - len(shown)
         return False, "; ".join(shown) + (f"; and {more} more" if more else "")

@@ -235,3 +235,23 @@ select coordination_end_leases($1, $2)
 
 -- coordination_next_end: in how many milliseconds the next lease ends
 select greatest(0, ceil(extract(epoch from min(ends_at) - clock_timestamp()) * 1000))::bigint from coordination_lease
+
+-- installation
+select (select system_identifier from pg_control_system()) || '/' || oid || '/' || $1::text
+from pg_database where datname = current_database()
+
+-- log_named
+select id from log where name = $1
+
+-- headers_from
+select substring(data from 1 for 88) as header from frame where log = $1 and base_offset >= $2 order by base_offset
+
+-- buffer_position
+select position from buffer_progress where buffer = $1 and log = $2
+
+-- note_buffer_progress
+insert into buffer_progress (buffer, log, position) select $1, p.* from unnest($2::bigint[], $3::bigint[]) as p
+on conflict (buffer, log) do update set position = excluded.position
+
+-- forget_buffer
+delete from buffer_progress where buffer = $1

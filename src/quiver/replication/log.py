@@ -1,0 +1,156 @@
+"""A replicated log at its leader: the local log, readable up to the watermark."""
+
+from collections.abc import Callable, Sequence
+
+from quiver.model.errors import NotSupported, OffsetOutOfRange
+from quiver.records.header import StampedFrame
+from quiver.replication.leading import Leading
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, Log, LogOptions, Snapshot
+
+
+class ReplicatedLog:
+    """A `Log`. Once another node leads, appends raise NotLeader, and the object is of no further use."""
+
+    def __init__(self, local: Log, leading: Leading) -> None:
+        self._local, self._leading = local, leading
+
+    @property
+    def leader_epoch(self) -> int:
+        """What frames that are appended must have."""
+        return self._leading.leader.epoch
+
+    @property
+    def is_over(self) -> bool:
+        """Another node leads."""
+        return self._leading.is_closed
+
+    @property
+    def start_offset(self) -> int:
+        return self._local.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        return self._local.end_offset
+
+    @property
+    def readable_offset(self) -> int:
+        return max(self._local.start_offset, min(self._leading.leader.watermark, self._local.readable_offset))
+
+    @property
+    def size_bytes(self) -> int:
+        return self._local.size_bytes
+
+    @property
+    def last_append_time_ms(self) -> int:
+        return self._local.last_append_time_ms
+
+    @property
+    def failure(self) -> str | None:
+        return self._local.failure
+
+    @property
+    def outage(self) -> str | None:
+        unit = self._leading.leader.unit
+        if len(unit.isr) < unit.min_isr:
+            return f"{len(unit.isr)} replicas are in sync, {unit.min_isr} are needed"
+        return self._local.outage
+
+    @property
+    def has_buffer(self) -> bool:
+        return False
+
+    @property
+    def is_buffering(self) -> bool:
+        return False
+
+    def notify_readable(self, raised: Callable[[], None]) -> None:
+        """The watermark rises for appends that nobody waits for any more, too."""
+        self._leading.on_watermark = raised
+
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+        if frames:
+            await self._leading.append(frames)
+
+    def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
+        return not frames
+
+    def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:
+        return False
+
+    async def sync(self) -> None:
+        await self._leading.committed(self._local.end_offset)
+
+    async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
+        readable = self.readable_offset
+        if not self.start_offset <= offset <= self.end_offset:
+            await self._local.read(offset, max_bytes=max_bytes)  # it knows the sentence of the error
+            raise OffsetOutOfRange(offset=offset, start=self.start_offset, end=self.end_offset)
+        end = readable if end_offset is None else min(end_offset, readable)
+        return None if offset >= end else await self._local.read(offset, max_bytes=max_bytes, end_offset=end)
+
+    async def offset_for_time(self, time_ms: int) -> int:
+        return await self._local.offset_for_time(time_ms)
+
+    async def end_offset_of_epoch(self, epoch: int) -> int:
+        return await self._local.end_offset_of_epoch(epoch)
+
+    async def find_priority(self, offset: int, priorities: int) -> int | None:
+        found = await self._local.find_priority(offset, priorities)
+        return None if found is None or found >= self.readable_offset else found
+
+    async def count_by_priority(self, offset: int) -> list[int]:
+        readable = self.readable_offset
+        counts = await self._local.count_by_priority(offset)
+        if readable >= self._local.readable_offset or offset >= readable:
+            return counts if offset < readable else [0] * len(counts)
+        beyond = await self._local.count_by_priority(readable)
+        return [all_of - later for all_of, later in zip(counts, beyond, strict=True)]
+
+    async def truncate(self, offset: int) -> None:
+        """Only a new leader takes back what was written, and only what was never committed."""
+        raise NotSupported(feature="truncating a replicated log")
+
+    async def drop_front(self, offset: int) -> int:
+        return await self._local.drop_front(min(offset, self.readable_offset))
+
+    async def roll(self) -> None:
+        await self._local.roll()
+
+    def removed_count(self, offset: int) -> int:
+        return self._local.removed_count(offset)
+
+    async def retention_offset(self, *, now_ms: int, retention_ms: int | None, retention_bytes: int | None) -> int:
+        return await self._local.retention_offset(
+            now_ms=now_ms, retention_ms=retention_ms, retention_bytes=retention_bytes
+        )
+
+    @property
+    def clean_to(self) -> int:
+        return self._local.clean_to
+
+    def dirt(self, compaction: Compaction) -> Dirt:
+        return self._local.dirt(compaction)
+
+    async def compact(self, compaction: Compaction) -> Compacted:
+        return await self._local.compact(compaction)
+
+    async def save_snapshot(self, offset: int, data: bytes) -> None:
+        await self._leading.committed(offset)
+        await self._local.save_snapshot(offset, data)
+
+    async def load_snapshot(self) -> Snapshot | None:
+        return await self._local.load_snapshot()
+
+    @property
+    def snapshot_problems(self) -> Sequence[str]:
+        return self._local.snapshot_problems
+
+    def refuse_snapshot(self, offset: int, problem: str) -> None:
+        self._local.refuse_snapshot(offset, problem)
+
+    def configure(self, options: LogOptions) -> None:
+        self._local.configure(options)
+
+    async def close(self) -> None:
+        await self._leading.close()
+        await self._local.close()

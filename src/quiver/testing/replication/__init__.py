@@ -1,0 +1,1 @@
+"""Replicas of a log on a virtual clock, with faults: does everything that was acked stay?"""
