@@ -135,7 +135,15 @@ CLOCKS = {
 }
 """Parts of answers that tell the time or the state of the machine."""
 
-SAMPLED = {"/metrics", "/overview", "/support-bundle", "/api/v1/status", "/api/v1/status/analytics?interval=hour"}
+SAMPLED = {
+    "/metrics",
+    "/overview",
+    "/support-bundle",
+    "/api/v1/status",
+    "/api/v1/analytics/system-metrics",
+    "/api/v1/analytics/worker-metrics",
+    "/api/v1/status/analytics?interval=hour",
+}
 """What they say is some seconds old, and about the requests themselves too."""
 
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
