@@ -80,21 +80,26 @@ class PushBuffer:
             self._draining = asyncio.get_running_loop().create_task(self._drain())
 
     async def _drain(self) -> None:
+        """Pushes are buffered until the mode has ended, so those of this moment are moved after that."""
         try:
-            while True:
-                try:
-                    moved = await self._move()
-                except QuiverError as error:
-                    logger.warning("buffered pushes wait: %s", error)
-                    await asyncio.sleep(_PAUSE_SECONDS)
-                    continue
-                if not moved and not self._adding:
-                    break
+            await self._move_all()
+            if self._modes.push == "draining":
+                with contextlib.suppress(QuiverError):  # the next look begins again
+                    await self._modes.set_push("off")
+                await self._move_all()
         finally:
             self._draining = None
-        if self._modes.push == "draining":
-            with contextlib.suppress(QuiverError):  # the next look begins again
-                await self._modes.set_push("off")
+
+    async def _move_all(self) -> None:
+        while True:
+            try:
+                moved = await self._move()
+            except QuiverError as error:
+                logger.warning("buffered pushes wait: %s", error)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            if not moved and not self._adding:
+                return
 
     async def _move(self) -> int:
         try:
