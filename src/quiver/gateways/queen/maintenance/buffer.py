@@ -34,6 +34,8 @@ _GROUP = "__queen_buffer"
 _QUEUE_HEADER, _ID_HEADER = "queen-buffered-queue", "queen-buffered-id"
 _MOVED_AT_ONCE = 1_000
 _PAUSE_SECONDS = 1.0
+_ADDING_SECONDS = 0.01
+"""How often it is looked whether pushes that are being buffered are stored."""
 
 
 class PushBuffer:
@@ -100,6 +102,8 @@ class PushBuffer:
                 continue
             if not moved and not self._adding:
                 return
+            if not moved:
+                await asyncio.sleep(_ADDING_SECONDS)
 
     async def _move(self) -> int:
         try:
