@@ -4,11 +4,12 @@ import asyncio
 import time
 
 from benchmarks.comparison import bulk, latency, publish_and_consume, warm_up
-from benchmarks.peers.postgres import USER, Postgres
+from benchmarks.peers.postgres import Postgres
 from benchmarks.quiver_subject import QuiverSubject
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
+from benchmarks.servers.postgres import USER
 from benchmarks.servers.server import HOST
 
 PARTITIONS = 4
