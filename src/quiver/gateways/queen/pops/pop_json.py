@@ -32,10 +32,15 @@ class PlainRun(NamedTuple):
         shown = [b'{"id":"' + before, ends, b'","transactionId":"', *named, b'","traceId":null,"data":', self.values]
         return json_rows([*shown, after])
 
+    def _ends(self) -> list[int]:
+        """The last part of each id."""
+        if not self.offsets[0] >> OFFSET_BITS:
+            return self.offsets
+        return [offset & (1 << OFFSET_BITS) - 1 for offset in self.offsets]
+
     def transaction_ids(self, before: bytes) -> list[str]:
         if self.transactions is None:
-            prefix = before.decode()
-            return [prefix + end.decode() for end in hex_column(self.offsets).to_pylist()]
+            return list(map((before.decode() + "%012x").__mod__, self._ends()))
         return b"\n".join(self.transactions.to_pylist()).decode().split("\n")
 
 
