@@ -11,7 +11,10 @@ from quiver.storage.postgres.storage import PostgresStorage
 from unit.log.frames import frame_at
 
 FRAMES = 200
-SIZE = "select sum(pg_total_relation_size(oid)) from pg_class where relname ~ '^frame_[0-7]$' and relkind = 'r' and pg_table_is_visible(oid)"
+SIZE = """
+select sum(pg_total_relation_size(oid)) from pg_class
+where relname ~ '^frame_[0-7]$' and relkind = 'r' and pg_table_is_visible(oid)
+"""
 AUTOVACUUM_OFF = "alter table frame_{0} set (autovacuum_enabled = false, toast.autovacuum_enabled = false)"
 
 
