@@ -5,7 +5,7 @@ import contextlib
 import json
 import signal
 import socket
-import time
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -307,7 +307,7 @@ def test_a_request_that_came_while_the_process_was_paused_gets_its_response(run,
                 broker.begin_publish = publish
                 sock.send(post(PUBLISH))
                 monkeypatch.setattr(http_connection, "HTTP_IDLE_SECONDS", 0)
-                time.sleep(2 * CHECK_SECONDS)
+                threading.Event().wait(2 * CHECK_SECONDS)
                 return publish(*arguments)
 
             broker.begin_publish = pause
