@@ -49,9 +49,26 @@ class TransactionFrames:
             self._refused.pop((participant, sequence), None)
         else:
             self._refused[participant, sequence] = error
+        self._response()
+
+    def never_joined(self) -> None:
+        """A frame that was begun was refused before it was part of the transaction: its sender has to send what is in
+        it in other frames."""
+        self._response()
+
+    def _response(self) -> None:
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()
+
+    @property
+    def refused(self) -> "list[tuple[Participant, int]]":
+        """Frames that are missing, by their sequence."""
+        return list(self._refused)
+
+    def found(self, participant: Participant, sequence: int) -> None:
+        """A frame that was refused has been written since."""
+        self._refused.pop((participant, sequence), None)
 
     def check_whole(self) -> None:
         """Raises InvalidRequest if a frame is missing: its sender may not know that yet."""
