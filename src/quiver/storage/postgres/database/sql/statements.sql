@@ -151,6 +151,13 @@ select id from fenced
 -- delete_frames
 delete from frame where log = $1 and base_offset >= $2 and base_offset < $3
 
+-- remove_frames: how many bytes of which table, and how many it has
+with gone as (
+    delete from frame where log = $1 and base_offset >= $2 and base_offset < $3
+    returning tableoid, octet_length(data) as size
+)
+select tableoid::regclass::text, sum(size)::bigint, pg_table_size(tableoid) from gone group by tableoid
+
 -- first_frame
 select min(base_offset) from frame where log = $1
 
@@ -192,7 +199,7 @@ where log = $1 and at_offset <= $2 and at_offset <> all($3::bigint[]) order by a
 select name from log where starts_with(name, $1) order by name
 
 -- logs_below
-select id, name from log where starts_with(name, $1)
+select id, name from log where starts_with(name || '/', $1)
 
 -- delete_log
 with gone as (delete from log where id = $1), segments as (delete from segment where log = $1)
