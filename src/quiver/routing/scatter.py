@@ -65,8 +65,9 @@ class Scatter:
         return look
 
     @property
-    def _workers(self) -> range:
-        return range(self._peers.workers)
+    def _workers(self) -> list[int]:
+        """Also this one, if it owns nothing."""
+        return sorted({*range(self._peers.workers), self._peers.worker})
 
     async def _ask(self, worker: int, request: PeerRequest[R], local: Callable[[], Awaitable[R]]) -> R:
         if worker == self._peers.worker:
