@@ -373,6 +373,16 @@ NODE = Dashboard(
                     "bytes",
                     (f"quiver_disk_free_bytes{{{_I}}}", "{{instance}}"),
                 ),
+                graph(
+                    "Local buffer while the database is away",
+                    "short",
+                    (f"quiver_buffer_messages{{{_I}}}", "messages that wait, {{instance}}"),
+                    (
+                        f"rate(quiver_buffered_messages_total{{{_I}}}[$__rate_interval])",
+                        "put into it per second, {{instance}}",
+                    ),
+                ),
+                graph("Size of the local buffer", "bytes", (f"quiver_buffer_bytes{{{_I}}}", "{{instance}}")),
                 graph("Time of syncs", "s", *quantiles("sync_seconds", _I)),
                 graph(
                     "Waiting to be written",

@@ -247,6 +247,9 @@ SCENARIOS: dict[Series, Scenario] = {
 }
 ELSEWHERE = {
     series.SYNC_FAILURES: "test_a_sync_that_fails_is_counted needs a broken disk",
+    series.BUFFERED: "test_postgres_buffer takes a database away",
+    series.BUFFER_MESSAGES: "the same",
+    series.BUFFER_BYTES: "the same",
     series.TRACE_EVENTS_DROPPED: "so do spans that cannot be written, in the same test",
 }
 CONSTANT = {series.BUILD_INFO: "it says which version runs"}

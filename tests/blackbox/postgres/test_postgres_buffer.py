@@ -84,7 +84,10 @@ def test_publishes_wait_in_order_and_are_stored_when_the_database_is_back(
                     in ready["checks"]["storage"]["message"]
                 )
                 with urllib.request.urlopen(f"{broker.http}/metrics", timeout=10) as response:
-                    assert b"quiver_buffer_messages 103" in response.read()
+                    scraped = response.read()
+                assert b"quiver_buffer_messages 103" in scraped
+                assert b"quiver_buffered_messages_total 103" in scraped
+                assert b"quiver_buffer_bytes 0" not in scraped
                 assert _values(broker) == ["direct"], "nobody reads what is buffered"
             finally:
                 cluster.start()

@@ -134,7 +134,7 @@ async def test_a_repeat_gets_the_original_offset_also_in_the_same_batch(broker: 
     sent = frame(b"a", b"b", producer=producer, sequence=0)
     original, repeat = broker.produce(topic.id, 0, sent), broker.produce(topic.id, 0, sent)
     assert not (await original).duplicate
-    assert await repeat == (0, (await original).append_time_ms, True, False, ())
+    assert await repeat == (0, (await original).append_time_ms, True, False, (), False)
     with pytest.raises(OutOfSequence):
         await broker.produce(topic.id, 0, frame(b"z", producer=producer, sequence=7))
     assert (await broker.produce(topic.id, 0, frame(b"c", producer=producer, sequence=2))).base_offset == 2

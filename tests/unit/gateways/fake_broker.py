@@ -32,6 +32,7 @@ class Published(NamedTuple):
     offset: int
     duplicate: bool = False
     delayed: bool = False
+    buffered: bool = False
 
 
 class Begun(NamedTuple):

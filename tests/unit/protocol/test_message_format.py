@@ -58,9 +58,9 @@ RESPONSES: list[tuple[m.Message, str]] = [
     (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q", 8), "9c6501a16e91a46e6f6e6591a56172726f77030201a171080001"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919501a17403099091a175"),
     (m.Metadata([m.TopicInfo(1, "t", 3, 9, (1, 0, 1))], []), "9366919501a17403099301000190"),
-    (m.Produced(1 << 40, 5), "9667cf000001000000000005c2c290"),
-    (m.Produced(1 << 40, 5, False, True), "9667cf000001000000000005c2c390"),
-    (m.Produced(9, 5, False, False, ((1, 3, False),)), "9667" + "0905c2c29193" + "0103c2"),
+    (m.Produced(1 << 40, 5), "9767cf000001000000000005c2c290c2"),
+    (m.Produced(1 << 40, 5, False, True), "9767cf000001000000000005c2c390c2"),
+    (m.Produced(9, 5, False, False, ((1, 3, False),)), "9767" + "0905c2c29193" + "0103c2" + "c2"),
     (
         m.Fetched([m.FetchedPart(7, 0, 88, 1, 2, 2, 4, [(5, 6)], m.Failure("x", "y"), 9)], 8),
         "9368919c070058010202 0491920506 9464a178a179c209c0c2 08",
@@ -137,7 +137,7 @@ REQUESTS += [
 RESPONSES += [
     (
         q.Received([q.ReceivedRun(7, 0, 1, 1 << 32 | 5, 3, 9, 2, 1000, 30_000, 900, "no", 88)]),
-        "92cc8c919c070001cf0000000100000005030902cd03e8cd7530cd0384a26e6f58",
+        "93cc8c919c070001cf0000000100000005030902cd03e8cd7530cd0384a26e6f5890",
     ),
     (
         q.Settled([q.SettledPart([q.RefusedRun(3, 9, "lease_lost", "over", False, True)], 1500), q.SettledPart([])]),
@@ -145,7 +145,7 @@ RESPONSES += [
     ),
     (
         q.QueueDepths([q.QueueDepth("g", 6, [0, 1, 5, 0, 0], 2, 1, 0, 3, 900, [(b"k", 4)], {"c": 2})]),
-        "92cc8e919ca1670695000105000002010003cd03849192c4016b0481a16302c0a0",
+        "92cc8e919da1670695000105000002010003cd03849192c4016b0481a16302c0a000",
     ),
 ]
 

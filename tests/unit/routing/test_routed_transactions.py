@@ -15,6 +15,7 @@ from quiver.model.errors import (
     LeaseLost,
     ProducerFenced,
     ShuttingDown,
+    StalePartitionCount,
     TopicNotFound,
     TransactionConflict,
     WorkerUnavailable,
@@ -232,6 +233,18 @@ async def test_frames_of_a_pipelined_commit_are_in_it(workers: WorkerSet) -> Non
         await workers[1].broker.transactions.commit([key])
     await asyncio.gather(*refused, return_exceptions=True)
     await workers[1].broker.transactions.abort([key])
+
+
+async def test_frames_for_a_partition_count_that_is_out_of_date_are_not_part_of_it(workers: WorkerSet) -> None:
+    """Their sender spreads the messages again, so nothing is missing."""
+    key = await workers[1].broker.transactions.init()
+    topic_id = workers[1].broker.topic("out").id
+    for partition in range(COUNT):
+        with pytest.raises(StalePartitionCount):
+            await workers[1].broker.produce(topic_id, partition, frame(key, b"m"), partition_count=COUNT - 1)
+        await workers[1].broker.produce(topic_id, partition, frame(key, b"m"), partition_count=COUNT)
+    await workers[1].broker.transactions.commit([key])
+    assert (await seen(workers)).messages == COUNT
 
 
 async def test_a_lost_lease_of_one_owner_fails_the_commit_everywhere(workers: WorkerSet) -> None:

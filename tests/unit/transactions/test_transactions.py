@@ -482,7 +482,7 @@ async def test_delayed_messages_wait_for_the_commit_too(bank: Bank) -> None:
 async def test_single_messages_have_sequences_of_their_own_beginning(bank: Bank) -> None:
     key = await bank.init()
     assert not (await bank.say(key, "b", b"1", sequence=5)).duplicate
-    assert await bank.say(key, "b", b"1", sequence=5) == (0, 0, True, False)
+    assert await bank.say(key, "b", b"1", sequence=5) == (0, 0, True, False, False)
     await bank.say(key, "b", b"2", sequence=9)
     with pytest.raises(OutOfSequence):
         await bank.say(key, "b", b"?", sequence=7)

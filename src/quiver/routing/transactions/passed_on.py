@@ -7,7 +7,7 @@ and could overtake the frames, so it waits here until all of them have a respons
 import asyncio
 from collections.abc import Iterable
 
-from quiver.model.errors import InvalidFrame
+from quiver.model.errors import InvalidFrame, StalePartitionCount
 from quiver.model.transaction import ProducerKey
 from quiver.partition.partition import Appended, Frame
 from quiver.records.header import FrameHeader, unpack_header
@@ -39,7 +39,10 @@ class PassedOnFrames:
 
         def on_done(done: "asyncio.Future[Appended]") -> None:
             error = asyncio.CancelledError() if done.cancelled() else done.exception()
-            frames.done(place, header.base_sequence, error)
+            if isinstance(error, StalePartitionCount):
+                frames.never_joined()
+            else:
+                frames.done(place, header.base_sequence, error)
             if frames.is_over and self._transactions.get(key) is frames:
                 del self._transactions[key]
 

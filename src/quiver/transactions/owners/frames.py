@@ -49,6 +49,14 @@ class TransactionFrames:
             self._refused.pop((participant, sequence), None)
         else:
             self._refused[participant, sequence] = error
+        self._response()
+
+    def never_joined(self) -> None:
+        """A frame that was begun was refused before it was part of the transaction: its sender has to send what is in
+        it in other frames."""
+        self._response()
+
+    def _response(self) -> None:
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()
