@@ -86,7 +86,17 @@ def _parts(
         await assignments.claim(worker, assignment, start_epoch)
         return storage.of_start(start_epoch)
 
-    return ClusterParts(coordination, setup, state, storage, assignments, open_storage, new_broker, is_sole=True)
+    return ClusterParts(
+        coordination,
+        setup,
+        state,
+        storage,
+        assignments,
+        open_storage,
+        new_broker,
+        is_sole=True,
+        on_nodes=lambda nodes: storage.share_with(len(nodes) - 1),
+    )
 
 
 def _check_workers(config: Config, setup: Setup) -> None:
