@@ -163,8 +163,7 @@ class PostgresLog:
                 self.state.apply_buffered(append)
             else:
                 self._apply(append)
-            headers = [frame.header for frame in append.frames]
-            self._resources.cache.add(self._tail, list(zip(headers, append.stored, strict=True)))
+            self._resources.cache.add(self._tail, append.frames, append.stored)
         on_end(error)
 
     def _apply(self, append: PlannedAppend) -> None:
