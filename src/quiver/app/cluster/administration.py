@@ -3,17 +3,27 @@
 import os
 
 from quiver.app.cluster.hosting import Hosting
+from quiver.broker.members import MemberNode, WorkerPlace
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
 from quiver.coordination.port import Delete, Put
 from quiver.model.errors import NodeInUse, NodeNotFound
-from quiver.routing.looks.members import MemberNode, WorkerPlace
 
 
 class Administration:
-    def __init__(self, state: ClusterState, session: Session, controlling: Controlling, hosting: Hosting) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        session: Session,
+        controlling: Controlling,
+        hosting: Hosting,
+        *,
+        is_store_watched: bool,
+    ) -> None:
+        """`is_store_watched`: what is wrong with the store of leases is shown by the storage."""
+        self._is_store_watched = is_store_watched
         self._state, self._session = state, session
         self._controlling, self._hosting = controlling, hosting
 
@@ -22,9 +32,9 @@ class Administration:
         return self._session.node
 
     def problems(self) -> dict[str, str]:
-        found = self._hosting.problems
-        if self._session.problem is not None:
-            found["cluster"] = self._session.problem
+        found, session = self._hosting.problems, self._session
+        if session.problem is not None and not (session.is_store_away and self._is_store_watched):
+            found["cluster"] = session.problem
         return found
 
     def is_here(self, worker: int) -> bool:

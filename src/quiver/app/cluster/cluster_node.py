@@ -49,6 +49,8 @@ class ClusterParts(NamedTuple):
     new_broker: NewBroker
     is_sole: bool = False
     """Nobody else can have the id of this node."""
+    is_store_watched: bool = False
+    """The store of leases is that of messages, so its outages are the storage's problem."""
     on_nodes: Callable[[list[str]], None] = lambda nodes: None
     """Gets the ids of all members whenever something has changed."""
 
@@ -73,7 +75,9 @@ class ClusterNode:
         self.gateway = self._new_worker(Placement(state.workers, state.workers), parts.storage, None)
         self._wiring.hosting, self._wiring.gateway = self.hosting, self.gateway
         self._redirecting = SupervisedTask("the links of the cluster", self._redirect)
-        self.administration = Administration(state, self.session, self.controlling, self.hosting)
+        self.administration = Administration(
+            state, self.session, self.controlling, self.hosting, is_store_watched=parts.is_store_watched
+        )
         self.gateway.broker.node.members = self.administration
 
     @property
