@@ -15,6 +15,7 @@ from quiver.app.cluster.hosting import Hosting
 from quiver.app.cluster.wiring import Wiring
 from quiver.broker.broker import Broker
 from quiver.cluster.membership.controlling import Controlling
+from quiver.cluster.membership.decisions import Decisions
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
@@ -42,6 +43,7 @@ class ClusterParts(NamedTuple):
     setup: Setup
     state: ClusterState
     """Its view is not open yet."""
+    decisions: Decisions
     storage: Storage
     """Of this process: for the worker that its gateways call."""
     assignments: Assignments
@@ -57,7 +59,7 @@ class ClusterNode:
         self._parts, self._network = parts, network
         self.state = state = parts.state
         self.session = Session(parts.coordination, state, record, is_sole=parts.is_sole)
-        self.controlling = Controlling(state, self.session)
+        self.controlling = Controlling(state, self.session, parts.decisions)
         handshake = Handshake(record.node, parts.setup.secret, randomness)
         self._wiring = Wiring(record.node, state, parts.assignments, handshake, network)
         self.hosting = Hosting(
@@ -149,7 +151,7 @@ class ClusterNode:
         """Where there is no other broker yet, everything begins here. Otherwise nobody is waited for."""
         try:
             async with asyncio.timeout(_ASSIGNED_SECONDS):
-                while len(self.state.assignments) < self.state.workers:
+                while any(self._parts.assignments.of(worker) is None for worker in range(self.state.workers)):
                     changed = self.state.changed
                     await changed.wait()
         except TimeoutError:

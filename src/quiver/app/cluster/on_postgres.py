@@ -8,6 +8,7 @@ from quiver.app.addresses import advertised_host
 from quiver.app.cluster.assignments import HostedStorage, KeyAssignments
 from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.config import Config
+from quiver.cluster.membership.decisions import WorkerDecisions
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.state import ClusterState, ensure_setup
 from quiver.cluster.ownership import Assignment
@@ -49,7 +50,7 @@ async def start_on_postgres(address: str, config: Config, new_broker: NewBroker)
         coordination = PostgresCoordination(storage.resources.database)
         await coordination.open()
         wanted = config.cluster_workers or DEFAULT_WORKERS
-        setup = await ensure_setup(coordination, wanted, randomness.token(32).hex())
+        setup = await ensure_setup(coordination, Setup(wanted, randomness.token(32).hex()))
         _check_workers(config, setup)
         record = NodeRecord(
             node=node_id,
@@ -86,7 +87,10 @@ def _parts(
         await assignments.claim(worker, assignment, start_epoch)
         return storage.of_start(start_epoch)
 
-    return ClusterParts(coordination, setup, state, storage, assignments, open_storage, new_broker, is_sole=True)
+    decisions = WorkerDecisions(state)
+    return ClusterParts(
+        coordination, setup, state, decisions, storage, assignments, open_storage, new_broker, is_sole=True
+    )
 
 
 def _check_workers(config: Config, setup: Setup) -> None:
