@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run run-postgres cluster cluster-stop test check bench bench-quick bench-all bench-peers chaos simulate spark example-stream example-pipeline format lock clean setup
+.PHONY: help run run-postgres cluster cluster-stop test check bench bench-quick bench-all bench-peers soak chaos simulate spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -57,6 +57,11 @@ bench-all: ## the same with Spark and start-up after a million events, an hour
 
 bench-peers: ## install the peers: Debian packages, and Kafka where Maven and a JDK are installed
 	@benchmarks/install-peers
+
+soak: ## load and churn on files and on PostgreSQL for an hour; SECONDS=, DIRECTORY=soak (docs/benchmarks.md)
+	@scripts/setup bench
+	@scripts/system-packages postgres
+	@.venv/bin/python -m benchmarks.soak --seconds $(or $(SECONDS),3600) --directory $(or $(DIRECTORY),soak) $(ARGS)
 
 chaos: setup ## the long versions of the fault tests
 	@scripts/system-packages

@@ -6,22 +6,19 @@ returns it, one DELETE acknowledges it. For latency: single INSERTs and a NOTIFY
 
 import contextlib
 import itertools
-import os
-import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
 
 from benchmarks.payload import Payload, age_seconds, paced, stamped
 from benchmarks.roles import Watch
-from benchmarks.servers.presence import absence, find_program
-from benchmarks.servers.server import HOST, free_port, fresh_directory, spawn, stop, wait_for_port
+from benchmarks.servers.postgres import USER, PostgresServer, postgres_program
+from benchmarks.servers.presence import absence
+from benchmarks.servers.server import HOST
 from benchmarks.subject import Subject
 
 BATCH = 1_000
 PIPELINED_ACKS = 100
-USER = "postgres"
 TABLE = """
 DROP TABLE IF EXISTS bench;
 CREATE TABLE bench (
@@ -54,42 +51,26 @@ class Postgres(Subject):
         super().__init__()
         self.name = name
         self.synchronous_commit = synchronous_commit
+        self._server: PostgresServer | None = None
         self.durability = "synced at every commit (default)" if synchronous_commit else "synced within 0.6 s"
 
     def missing(self) -> str | None:
-        return absence(program="postgresql", found=_program("postgres"), module="psycopg")
+        return absence(program="postgresql", found=postgres_program("postgres"), module="psycopg")
 
     def start(self, scratch: Path) -> None:
-        as_user: dict[str, Any] = {}
-        if os.geteuid() == 0:  # the server refuses to run as root
-            as_user = {"user": USER, "group": USER, "extra_groups": []}
-        directory = fresh_directory(scratch / self.name, USER if as_user else None)
-        data = str(directory / "data")
-        subprocess.run(
-            [str(_program("initdb")), "-D", data, "-A", "trust", "-U", USER, "-E", "UTF8", "--locale=C"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            cwd=directory,
-            **as_user,
-        )
-        self.port = free_port()
         settings = {
             "shared_buffers": "1GB",
             "max_wal_size": "8GB",
             "synchronous_commit": "on" if self.synchronous_commit else "off",
         }
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        command = [str(_program("postgres")), "-D", data, "-p", str(self.port), "-h", HOST, "-k", str(directory)]
-        server = spawn([*command, *options], directory / "log", cwd=directory, **as_user)
-        self._processes = [server]
-        wait_for_port(self.port, server)
-        with self._connect() as connection:
-            self.version = "PostgreSQL " + connection.execute("SHOW server_version").fetchone()[0].split()[0]
+        self._server = PostgresServer(scratch / self.name, settings)
+        self._processes = [self._server.start()]
+        self.port, self.version = self._server.port, self._server.version
 
     def stop(self) -> None:
-        for process in self._processes:
-            stop(process, signal.SIGINT)
-        self._processes = []
+        if self._server is not None:
+            self._server.stop()
+        self._server, self._processes = None, []
 
     def reset(self) -> None:
         with self._connect() as connection:
@@ -176,7 +157,3 @@ class Postgres(Subject):
                 return psycopg.connect(address, autocommit=True)
             time.sleep(0.05)
         return psycopg.connect(address, autocommit=True)
-
-
-def _program(name: str) -> str | None:
-    return find_program(name, f"/usr/lib/postgresql/*/bin/{name}")

@@ -4,11 +4,12 @@ import asyncio
 import time
 
 from benchmarks.comparison import bulk, latency, publish_and_consume, warm_up
-from benchmarks.peers.postgres import USER, Postgres
+from benchmarks.peers.postgres import Postgres
 from benchmarks.quiver_subject import QuiverSubject
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
+from benchmarks.servers.postgres import USER
 from benchmarks.servers.server import HOST
 
 PARTITIONS = 4
@@ -68,6 +69,7 @@ def _append_small(address: str, rounds: int, watch: Watch) -> None:
 
 
 async def _append_rounds(address: str, rounds: int, watch: Watch) -> None:
+    from quiver.app.garbage import keep_collections_short
     from quiver.records.header import stamp, unpack_header
     from quiver.records.single import NO_IDENTITY, single_frame
     from quiver.storage.port import LogOptions
@@ -75,6 +77,7 @@ async def _append_rounds(address: str, rounds: int, watch: Watch) -> None:
     from quiver.storage.postgres.log import PostgresLog
     from quiver.storage.postgres.storage import PostgresStorage
 
+    collecting = asyncio.create_task(keep_collections_short())  # as in the broker
     storage = PostgresStorage(parse_address(address))
     await storage.open()
     now_ms = time.time_ns() // 1_000_000
@@ -97,3 +100,4 @@ async def _append_rounds(address: str, rounds: int, watch: Watch) -> None:
     watch.stop()
     await storage.delete_logs("small")
     await storage.close()
+    collecting.cancel()

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 
 import quiver
 from benchmarks.payload import Payload
-from benchmarks.peers.postgres import USER, Postgres
+from benchmarks.peers.postgres import Postgres
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
+from benchmarks.servers.postgres import USER
 from benchmarks.servers.server import HOST
 
 MESSAGES = 50_000_000

@@ -63,6 +63,20 @@ class Caller:
             ]
             self.call("POST", "/push", {"items": items})
 
+    def drain(self, queue: str, count: int, *, partitions: int = 1) -> int:
+        """Pops and acknowledges so many messages, which are there."""
+        done = 0
+        while done < count:
+            answer = self.call("GET", f"/pop/queue/{queue}?batch={BATCH}&partitions={partitions}&wait=true")
+            if answer:
+                messages = _answer(answer).messages
+                self.call("POST", "/ack/batch", {"acknowledgments": messages})
+                done += len(messages)
+        return done
+
+    def close(self) -> None:
+        self._connection.close()
+
 
 class _Popped(msgspec.Struct, rename="camel"):
     transaction_id: str

@@ -4,6 +4,7 @@
 work inside the first call of a client that does not use pandas. Going through buffers imports nothing.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,12 @@ def mask_array(values: npt.NDArray[np.bool_]) -> pa.Array:
 
 def number_scalar(value: int) -> pa.Scalar:
     return number_array(np.array([value], np.int64))[0]
+
+
+def binary_array(values: Sequence[bytes]) -> pa.Array:
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum(np.fromiter(map(len, values), np.int32, len(values)), out=ends[1:])
+    return pa.Array.from_buffers(pa.binary(), len(values), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))])
 
 
 def repeated_text(text: str, count: int) -> pa.Array:

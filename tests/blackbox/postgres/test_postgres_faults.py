@@ -89,8 +89,15 @@ def test_nothing_acked_is_lost_or_doubled(
             broker.start()
     _await_acks(load, len(load.acked) + 1000)
     load.finish()
+    wait_until(lambda: _is_all_stored(broker), SECONDS, f"nothing is in the local buffer, seed {SEED}")
     with quiver.connect(broker.address) as q:
         assert check_stored(q, "orders", load.acked) == load.sent, f"seed {SEED}"
+
+
+def _is_all_stored(broker: BrokerProcess) -> bool:
+    """What is in the local buffer cannot be read yet."""
+    status, ready = broker.request("GET", "/readyz")
+    return status == 200 and ready["checks"]["storage"]["message"] == "all partitions take writes"
 
 
 def test_while_the_database_is_away_requests_are_refused_and_then_all_goes_on(

@@ -80,8 +80,12 @@ def parse_lease_id(text: str) -> LeaseId | None:
 
 def message_id(topic_id: int, partition: int, offset: int) -> str:
     """In the form of a UUID."""
-    low = offset & 0xFFFF_FFFF_FFFF
-    return f"{topic_id:08x}-{partition >> 16:04x}-{partition & 0xFFFF:04x}-{offset >> 48:04x}-{low:012x}"
+    return f"{_id_front(topic_id, partition, offset >> 48)}{offset & 0xFFFF_FFFF_FFFF:012x}"
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _id_front(topic_id: int, partition: int, offset_high: int) -> str:
+    return f"{topic_id:08x}-{partition >> 16:04x}-{partition & 0xFFFF:04x}-{offset_high:04x}-"
 
 
 def parse_message_id(text: str) -> MessagePlace | None:

@@ -10,7 +10,7 @@ from msgspec import Meta
 from quiver.gateways.http.media import JSON, Media
 from quiver.gateways.queen.identifiers import random_id
 from quiver.gateways.queen.messages import ID_HEADER, TRACE_HEADER, TRANSACTION_HEADER, checked_text, dedup_id
-from quiver.gateways.queen.options import definition_of
+from quiver.gateways.queen.options import options_of
 from quiver.gateways.queen.queues import checked_queue, partition_key
 from quiver.model.errors import InvalidRequest
 from quiver.model.message import NewMessage
@@ -67,7 +67,7 @@ def for_queue(message: NewMessage, topic: Topic, now_ms: int) -> NewMessage:
 
     A delayed message gets its offset when it is due. So it has its ids in headers.
     """
-    seconds = definition_of(topic).options.delayed_processing
+    seconds = options_of(topic).delayed_processing
     if not seconds:
         return message
     headers = dict(message.headers or {})

@@ -98,14 +98,16 @@ class QueueDefinition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def definition_of(topic: Topic) -> QueueDefinition:
-    """A topic that was not made by this interface has the default options."""
     labels = topic.config.labels
-    options = labels.get(OPTIONS_LABEL)
     return QueueDefinition(
-        namespace=labels.get(NAMESPACE_LABEL, ""),
-        task=labels.get(TASK_LABEL, ""),
-        options=_DEFAULTS if options is None else _options(options),
+        namespace=labels.get(NAMESPACE_LABEL, ""), task=labels.get(TASK_LABEL, ""), options=options_of(topic)
     )
+
+
+def options_of(topic: Topic) -> QueueOptions:
+    """A topic that was not made by this interface has the default options."""
+    text = topic.config.labels.get(OPTIONS_LABEL)
+    return _DEFAULTS if text is None else _options(text)
 
 
 def retry_delay_ms(topic: Topic) -> int:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from quiver.gateways.queen.options import definition_of
+from quiver.gateways.queen.options import options_of
 from quiver.gateways.queen.queue_numbers import unsettled_count
 from quiver.model.errors import InvalidRequest
 from quiver.model.topic import Topic
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 def has_limit(topic: Topic) -> bool:
-    return definition_of(topic).options.max_size > 0
+    return options_of(topic).max_size > 0
 
 
 async def full_queue(broker: "Facade", topic: Topic, count: int) -> InvalidRequest | None:
     """Why so many more messages have no room; None if they have. Pushes at the same time do not see each other."""
-    limit = definition_of(topic).options.max_size
+    limit = options_of(topic).max_size
     waiting = await unsettled_count(broker, topic)
     if waiting + count <= limit:
         return None

@@ -10,7 +10,7 @@ from quiver.model.errors import Closed, PartitionOffline
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
-from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LastFrame, LogOptions, Snapshot
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
 from quiver.storage.postgres.appending.pending import PendingAppend, resolve_append
 from quiver.storage.postgres.appending.recovery import segment_limits
@@ -56,6 +56,11 @@ class PostgresLog:
     def end_offset(self) -> int:
         memory = self._memory
         return self.state.end_offset if memory is None else memory.frames.end_offset
+
+    @property
+    def last_frame(self) -> LastFrame:
+        frames = self.state if self._memory is None else self._memory.frames
+        return LastFrame(frames.last_epoch, frames.frames_end)
 
     @property
     def readable_offset(self) -> int:
@@ -163,8 +168,7 @@ class PostgresLog:
                 self.state.apply_buffered(append)
             else:
                 self._apply(append)
-            headers = [frame.header for frame in append.frames]
-            self._resources.cache.add(self._tail, list(zip(headers, append.stored, strict=True)))
+            self._resources.cache.add(self._tail, append.frames, append.stored)
         on_end(error)
 
     def _apply(self, append: PlannedAppend) -> None:
@@ -284,6 +288,17 @@ class PostgresLog:
                 self._memory = None
                 self._tail.clear()
             self._snapshots.remove_above(offset)
+
+    async def skip_to(self, offset: int) -> None:
+        async with self._turn:
+            await self._prepare_change()
+            if offset <= self.end_offset:
+                return
+            await self._ends.reserve(offset)
+            if self._memory is None:
+                self.state.end_offset = offset
+            else:
+                self._memory.frames.end_offset = offset
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:

@@ -275,8 +275,8 @@ class PostgresStorage:
 
     async def discard_logs(self, directory: str, owner: StartEpoch | None = None) -> None:
         """Those of one owner, or of all."""
-        prefix = f"{check_log_id(directory)}/"
-        for log_id in [log_id for log_id in self._logs if log_id.startswith(prefix)]:
+        below = f"{check_log_id(directory)}/"
+        for log_id in [each for each in self._logs if each == directory or each.startswith(below)]:
             log = self._logs[log_id]
             if owner is None or log.state.owner == owner:
                 await log.discard()

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quiver.gateways.queen.json_rows import hex_column
 from quiver.gateways.queen.messages import TRACE_HEADER, TRANSACTION_HEADER
 from quiver.gateways.queen.pops.pop_json import PlainRun, plain_run
 from quiver.records.build import build_frame
@@ -20,19 +21,22 @@ def named(*transactions: str) -> list[dict[str, bytes]]:
     return [{TRANSACTION_HEADER: each.encode()} for each in transactions]
 
 
-def test_a_plain_run_is_the_json_of_its_messages() -> None:
-    values = [b"1", b'{"a":[1,"\xc3\xa4"]}', b'""', b"null"]
-    run = run_of(values, headers=named("a", "b c", "ä", "d'"))
+@pytest.mark.parametrize("times", [1, 100])
+def test_a_plain_run_is_the_json_of_its_messages(times: int) -> None:
+    values: list[bytes | None] = [b"1", b'{"a":[1,"\xc3\xa4"]}', b'""', b"null"] * times
+    run = run_of(values, headers=named("a", "b c", "ä", "d'") * times)
     assert run is not None
     shown = json.loads(b"[" + run.json(b"id-", b',"queue":"q"}') + b"]")
-    assert [each["data"] for each in shown] == [json.loads(value) for value in values]
-    assert [each["transactionId"] for each in shown] == ["a", "b c", "ä", "d'"] == run.transaction_ids(b"id-")
+    assert [each["data"] for each in shown] == [json.loads(value or b"") for value in values]
+    assert [each["transactionId"] for each in shown] == run.transaction_ids(b"id-")
+    assert run.transaction_ids(b"id-") == ["a", "b c", "ä", "d'"] * times
     assert [each["id"] for each in shown] == [f"id-{offset:012x}" for offset in run.offsets]
     assert {(each["queue"], each["traceId"]) for each in shown} == {("q", None)}
 
 
-def test_without_headers_the_ids_are_the_transaction_ids() -> None:
-    run = run_of([b"1", b"2"])
+@pytest.mark.parametrize("times", [1, 100])
+def test_without_headers_the_ids_are_the_transaction_ids(times: int) -> None:
+    run = run_of([b"1", b"2"] * times)
     assert run is not None
     shown = json.loads(b"[" + run.json(b"id-", b"}") + b"]")
     assert [each["transactionId"] for each in shown] == [each["id"] for each in shown] == run.transaction_ids(b"id-")
@@ -72,6 +76,13 @@ def test_values_that_are_not_json_each_need_care(values: list[bytes | None]) -> 
 )
 def test_headers_that_are_not_plain_need_care(headers: list[Any]) -> None:
     assert run_of([b"1", b"2"], headers=headers) is None
+
+
+def test_ids_have_the_lower_48_bits_of_offsets() -> None:
+    for count in (2, 200):
+        column = hex_column([(1 << 48) + 5, *range(1, count)])
+        found = column if isinstance(column, list) else column.to_pylist()
+        assert found == [b"000000000005", *(b"%012x" % number for number in range(1, count))]
 
 
 def test_several_keys_need_care() -> None:

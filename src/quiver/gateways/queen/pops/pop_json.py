@@ -1,4 +1,4 @@
-"""Runs of messages as JSON, all of a run at once: what a message costs by itself is a few pieces of one join."""
+"""Runs of messages as JSON, all of a run at once."""
 
 from typing import NamedTuple
 
@@ -6,13 +6,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from quiver.gateways.queen.json_rows import OFFSET_BITS, hex_column, json_rows
 from quiver.gateways.queen.messages import TRANSACTION_HEADER
 from quiver.records.arrow_arrays import to_numbers
 from quiver.records.columns import HEADERS, KEY, VALUE
 from quiver.records.read import OpenFrame
 
 _raw_lines = msgspec.json.Decoder(msgspec.Raw).decode_lines
-_OFFSET_BITS = 48
 
 
 class PlainRun(NamedTuple):
@@ -20,30 +20,28 @@ class PlainRun(NamedTuple):
 
     key: bytes
     offsets: list[int]
-    transactions: list[bytes] | None
+    transactions: pa.Array | None
     """None: their ids."""
-    values: list[bytes]
-
-    def _ends(self) -> list[int]:
-        """The last part of each id."""
-        if not self.offsets[0] >> _OFFSET_BITS:
-            return self.offsets
-        return [offset & (1 << _OFFSET_BITS) - 1 for offset in self.offsets]
+    values: pa.Array
 
     def json(self, before: bytes, after: bytes) -> bytes:
         """The messages, with commas in between. `before` is what an id begins with, `after` what all of them have in
         common after their data."""
-        ends = self._ends()
-        named = before + b"%012x" if self.transactions is None else b"%b"
-        made = b'{"id":"%b%%012x","transactionId":"%b","traceId":null,"data":%%b%b'
-        one = made % (before, named, after.replace(b"%", b"%%"))
-        rows = zip(ends, ends if self.transactions is None else self.transactions, self.values, strict=True)
-        return b",".join(map(one.__mod__, rows))
+        ends = hex_column(self.offsets)
+        named = [before, ends] if self.transactions is None else [self.transactions]
+        shown = [b'{"id":"' + before, ends, b'","transactionId":"', *named, b'","traceId":null,"data":', self.values]
+        return json_rows([*shown, after])
+
+    def _ends(self) -> list[int]:
+        """The last part of each id."""
+        if not self.offsets[0] >> OFFSET_BITS:
+            return self.offsets
+        return [offset & (1 << OFFSET_BITS) - 1 for offset in self.offsets]
 
     def transaction_ids(self, before: bytes) -> list[str]:
         if self.transactions is None:
             return list(map((before.decode() + "%012x").__mod__, self._ends()))
-        return b"\n".join(self.transactions).decode().split("\n")
+        return b"\n".join(self.transactions.to_pylist()).decode().split("\n")
 
 
 def plain_run(frame: OpenFrame) -> PlainRun | None:
@@ -53,13 +51,12 @@ def plain_run(frame: OpenFrame) -> PlainRun | None:
     if keys is None or values is None or keys.null_count or values.null_count:
         return None
     key = keys[0].as_py()
-    if not _are_all(keys, key) or offsets[0] >> _OFFSET_BITS != offsets[-1] >> _OFFSET_BITS:
+    if not _are_all(keys, key) or offsets[0] >> OFFSET_BITS != offsets[-1] >> OFFSET_BITS:
         return None
     transactions = None if headers is None else _transactions(headers)
     if headers is not None and transactions is None:
         return None
-    found = values.to_pylist()
-    return PlainRun(key, offsets, transactions, found) if _are_json(found) else None
+    return PlainRun(key, offsets, transactions, values) if _are_json(values.to_pylist()) else None
 
 
 def _are_all(texts: pa.Array, wanted: bytes) -> bool:
@@ -72,7 +69,7 @@ def _are_all(texts: pa.Array, wanted: bytes) -> bool:
     return not wanted or content.slice(int(ends[0]), int(ends[-1] - ends[0])).to_pybytes() == wanted * len(texts)
 
 
-def _transactions(headers: pa.MapArray) -> list[bytes] | None:
+def _transactions(headers: pa.MapArray) -> pa.Array | None:
     """Of messages that have this header and no other; None if one of them has something else."""
     ends = to_numbers(headers.offsets)
     if headers.null_count or not bool(np.all(np.diff(ends) == 1)):
@@ -81,12 +78,11 @@ def _transactions(headers: pa.MapArray) -> list[bytes] | None:
     names, items = headers.keys.slice(first, count), headers.items.slice(first, count)
     if items.null_count or not _are_all(names, TRANSACTION_HEADER.encode()):
         return None
-    found: list[bytes] = items.to_pylist()
     try:
-        text = b"".join(found).decode()
+        text = b"".join(items.to_pylist()).decode()
     except UnicodeDecodeError:
         return None
-    return found if text.isprintable() and '"' not in text and "\\" not in text else None
+    return items if text.isprintable() and '"' not in text and "\\" not in text else None
 
 
 def _are_json(values: list[bytes]) -> bool:

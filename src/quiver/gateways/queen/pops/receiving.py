@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from quiver.gateways.queen.maintenance.modes import Modes
-from quiver.gateways.queen.options import definition_of
+from quiver.gateways.queen.options import options_of
 from quiver.gateways.queen.pops.subscriptions import Subscription, Subscriptions
 from quiver.gateways.queen.pops.windows import WindowGate, has_window
 from quiver.model.limits import TOPICS_AT_ONCE
@@ -73,7 +73,7 @@ class Pops:
         """Of several queues, those with the highest priority that have something now."""
         classes: dict[int, list[int]] = {}
         for topic in topics:
-            classes.setdefault(definition_of(topic).options.priority, []).append(topic.id)
+            classes.setdefault(options_of(topic).priority, []).append(topic.id)
         for priority in sorted(classes, reverse=True) if len(classes) > 1 else ():
             one = msgspec.structs.replace(asked, topic_ids=classes[priority], wait_ms=0)
             if received := await self._broker.queues.receive(one):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from quiver.gateways.queen.options import definition_of
+from quiver.gateways.queen.options import options_of
 from quiver.messages.browse import BrowseRequest
 from quiver.model.limits import MESSAGES_AT_ONCE
 from quiver.model.settlement import NACK, SettleRequest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def has_window(topic: Topic) -> bool:
-    return definition_of(topic).options.window_buffer > 0
+    return options_of(topic).window_buffer > 0
 
 
 class WindowGate:
@@ -44,7 +44,7 @@ class WindowGate:
 
     async def _wait_ms(self, topic: Topic, partition: int, key: bytes | None) -> int:
         """Until nothing was pushed for the window; what was pushed within it is looked at."""
-        window_ms = definition_of(topic).options.window_buffer * 1000
+        window_ms = options_of(topic).window_buffer * 1000
         now_ms = self._broker.clock.now_ms()
         at, newest_ms = 0, None
         while window_ms:

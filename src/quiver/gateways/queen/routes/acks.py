@@ -14,6 +14,7 @@ from quiver.gateways.http.response import Response
 from quiver.gateways.queen.acks.acknowledger import Acknowledger
 from quiver.gateways.queen.acks.held_acks import Ack, AckResult
 from quiver.gateways.queen.acks.rules import Mark, outcome_of
+from quiver.gateways.queen.json_rows import count_column, json_rows, text_column
 from quiver.gateways.queen.queues import group_name
 from quiver.model.errors import InvalidName, InvalidRequest, RequestTooLarge
 from quiver.model.limits import PUBLISHED_AT_ONCE
@@ -103,17 +104,16 @@ class AckRoutes:
         if result is None:
             return None
         common = (result.error is None, result.error, result.queue, result.partition, result.is_released, False)
-        written = JSON.encode(transactions)
-        if media is JSON and b"\\" not in written:
-            return Response(_alike(written, AckResponse(0, "", *common)), content_type=JSON.content_type)
+        if media is JSON and b"\\" not in JSON.encode(transactions):
+            return Response(_alike(transactions, AckResponse(0, "", *common)), content_type=JSON.content_type)
         return Response([AckResponse(index, name, *common) for index, name in enumerate(transactions)])
 
 
-def _alike(transactions: bytes, result: AckResponse) -> bytes:
-    """The same result for each of a JSON list of texts without escapes, as JSON."""
-    after = JSON.encode(result)[len(_BEFORE_COMMON) :].replace(b"%", b"%%")
-    one = b'{"index":%d,"transactionId":"%b"' + after
-    return b"[" + b",".join(map(one.__mod__, enumerate(transactions[2:-2].split(b'","')))) + b"]"
+def _alike(transactions: Sequence[str], result: AckResponse) -> bytes:
+    """The same result for each of some texts that JSON does not escape, as JSON."""
+    after = JSON.encode(result)[len(_BEFORE_COMMON) :]
+    numbers, names = count_column(len(transactions)), text_column(transactions)
+    return b"[" + json_rows([b'{"index":', numbers, b',"transactionId":"', names, b'"' + after]) + b"]"
 
 
 def ack_routes(acknowledger: Acknowledger) -> Routes:

@@ -13,7 +13,7 @@ from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.queen.identifiers import parse_partition_id, partition_id
 from quiver.gateways.queen.messages import own_id, payload, shown_time, trace_id, transaction_id
-from quiver.gateways.queen.options import QueueOptions, definition_of
+from quiver.gateways.queen.options import QueueOptions, definition_of, options_of
 from quiver.gateways.queen.queues import QUEUE_MODE, QueenQueues, partition_key, partition_name
 from quiver.gateways.queen.routes.operations import queen_operation, queue_of
 from quiver.gateways.queen.stored_messages import Window, newest_messages, search_message
@@ -170,7 +170,7 @@ class MessageRoutes:
         if not letters:
             if await search_message(self._broker, topic, key, transaction) is None:
                 raise _unknown(transaction)
-            raise NotSupported(feature="deleting a message that is not a dead letter: acknowledge it")
+            raise NotSupported(feature="deleting a single message that is no dead letter (acknowledge it instead)")
         ids = [(each.partition, each.offset) for each in letters]
         await self._broker.dead_letters.purge(topic.name, Search(DeadLetterFilter(ids=ids)))
         return Response(_done(topic, key, transaction, deleted=True))
@@ -257,7 +257,7 @@ def _details(topic: Topic, message: StoredMessage, life: MessageLife | None, med
         payload=payload(message.value, media),
         error_message=errors[-1] if errors else None,
         retry_count=max(0, max((each.attempts for each in groups), default=0) - 1),
-        queue_config=definition_of(topic).options,
+        queue_config=options_of(topic),
         consumer_groups=[
             MessageGroup(name=each.group, status=_STATUS[each.state], attempts=each.attempts) for each in groups
         ],

@@ -192,8 +192,7 @@ def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Respon
     first = outcomes[0].found if outcomes else None
     if isinstance(first, QuiverError) and first.retryable and all(_is_like(first, each.found) for each in outcomes):
         raise first
-    rows = enumerate(zip(items, outcomes, strict=True))
-    return Response([_result(index, item, outcome) for index, (item, outcome) in rows], 201)
+    return Response(list(map(_result, range(len(items)), items, outcomes)), 201)
 
 
 def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.errors import PartitionOffline, QuiverError, ShuttingDown, StorageUnavailable
 from quiver.model.limits import KIB, MIB
-from quiver.storage.postgres.appending.pending import PendingAppend, append_statement, append_values
+from quiver.storage.postgres.appending.pending import PendingAppend, append_query
 from quiver.storage.postgres.appending.recovery import AppendRecovery
 from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
 from quiver.storage.postgres.database.database import Database
@@ -120,7 +120,8 @@ class AppendBundler:
         is_usable = False
         began = asyncio.get_running_loop().time()
         try:
-            rows = await connection.fetch(sql(append_statement(bundle)), *append_values(bundle))
+            name, values = append_query(bundle)
+            rows = await connection.fetch(sql(name), *values)
             is_usable = True
         except asyncio.CancelledError:
             check_cancelled()

@@ -38,23 +38,22 @@ class PendingAppend:
             logger.exception("%s: an append was not ended as it should", self.state.log_id)
 
 
-def append_statement(bundle: Sequence[PendingAppend]) -> str:
-    has_changes = any(pending.append.has_changes for pending in bundle)
-    return "append_with_changes" if has_changes else "append"
-
-
-def append_values(bundle: Sequence[PendingAppend]) -> list[object]:
+def append_query(bundle: Sequence[PendingAppend]) -> tuple[str, list[object]]:
+    """The name of the statement, and its values."""
     logs: list[tuple[object, ...]] = []
     frames: list[tuple[object, ...]] = []
+    has_changes = False
     for pending in bundle:
-        state, append = pending.state, pending.append
-        logs.append((state.id, state.owner_epoch, append.old_end, append.plan.end_offset, append.plan.append_time_ms))
+        append, id = pending.append, pending.state.id
+        plan = append.plan
+        logs.append((id, pending.state.owner_epoch, append.old_end, plan.end_offset, plan.append_time_ms))
         for stored, (header, _, _) in zip(append.stored, append.frames, strict=True):
-            end = header.base_offset + header.last_offset_delta + 1
-            count = header.message_count
-            frames.append((state.id, header.base_offset, end, header.append_time_ms, count, header.priority, stored))
+            offset, count = header.base_offset, header.message_count
+            end = offset + header.last_offset_delta + 1
+            frames.append((id, offset, end, header.append_time_ms, count, header.priority, stored))
+        has_changes = has_changes or append.has_changes
     values = [*_columns(logs, 5), *_columns(frames, 7), "on" if bundle[0].append.sync else "off"]
-    return values if append_statement(bundle) == "append" else values + _changes(bundle)
+    return ("append_with_changes", values + _changes(bundle)) if has_changes else ("append", values)
 
 
 def _changes(bundle: Sequence[PendingAppend]) -> list[object]:
@@ -63,7 +62,7 @@ def _changes(bundle: Sequence[PendingAppend]) -> list[object]:
     for pending in bundle:
         state, append = pending.state, pending.append
         epochs = None if append.epochs is append.base.epochs else encoded_epochs(append.epochs)
-        logs.append((append.plan.epoch, epochs, append.active.base_offset, append.reserved_offset))
+        logs.append((append.plan.epoch, epochs, append.active_offset, append.reserved_offset))
         for closed in append.closed:
             *numbers, counts = closed.row()
             segments.append((state.id, *numbers, f"{{{','.join(map(str, counts))}}}"))

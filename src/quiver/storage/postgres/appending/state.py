@@ -84,21 +84,43 @@ class PlannedAppend:
         self.epochs = state.epochs
         if plan.epoch_starts:
             self.epochs = state.epochs.begun(plan.epoch_starts, start_offset=state.start_offset)
-        self.active = state.active.copy()
-        self.closed: list[SegmentTotals] = []
-        is_empty = not self.active.size_bytes
-        is_old = not is_empty and plan.append_time_ms - self.active.first_time_ms >= limits.roll_after_ms
-        room = 0 if is_old else limits.segment_bytes - self.active.size_bytes
-        for number, run in enumerate(split_runs(frames, room, limits.segment_bytes, is_empty=is_empty)):
-            if number:
-                self.closed.append(self.active)
-                self.active = SegmentTotals(run[0].header.base_offset)
-            for frame in run:
-                self.active.add_frame(frame.header)
+        self.closed: Sequence[SegmentTotals] = ()
+        self.active: SegmentTotals | None = None
+        active = state.active
+        is_empty = not active.size_bytes
+        is_old = not is_empty and plan.append_time_ms - active.first_time_ms >= limits.roll_after_ms
+        room = 0 if is_old else limits.segment_bytes - active.size_bytes
+        if plan.size_bytes > room:
+            self._split(active.copy(), split_runs(frames, room, limits.segment_bytes, is_empty=is_empty))
         self.reserved_offset = state.reserved_offset
         self.sync = True
         self.is_buffered = False
         """It is in the local buffer, not in the database."""
+
+    def _split(self, active: SegmentTotals, runs: Sequence[Sequence[StampedFrame]]) -> None:
+        closed = []
+        for number, run in enumerate(runs):
+            if number:
+                closed.append(active)
+                active = SegmentTotals(run[0].header.base_offset)
+            for frame in run:
+                active.add_frame(frame.header)
+        self.closed, self.active = closed, active
+
+    @property
+    def active_offset(self) -> int:
+        """Where the active segment begins after it."""
+        return (self.base.active if self.active is None else self.active).base_offset
+
+    def new_active(self) -> SegmentTotals:
+        """The active segment after it. Called once, when the frames are stored: most appends fit into the segment
+        of the state, which is changed then."""
+        if self.active is not None:
+            return self.active
+        active = self.base.active
+        for frame in self.frames:
+            active.add_frame(frame.header)
+        return active
 
     @property
     def has_changes(self) -> bool:
@@ -169,8 +191,9 @@ class PostgresLogState:
         plan, base = append.plan, append.base
         if base is not self:  # planned on what the database has, after it lost something
             self.closed, self.size_bytes = base.closed, base.size_bytes
-        self.closed += append.closed
-        self.active = append.active
+        if append.closed:
+            self.closed += append.closed
+        self.active = append.new_active()
         self.size_bytes += plan.size_bytes
         self.epochs = append.epochs
         self.reserved_offset = append.reserved_offset

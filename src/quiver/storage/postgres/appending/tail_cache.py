@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Sequence
 
-from quiver.records.header import FrameHeader
+from quiver.records.header import FrameHeader, StampedFrame
 
 _TRIMMED = 256
 
@@ -67,10 +67,11 @@ class TailCache:
         self._order: deque[tuple[CachedTail, int, int]] = deque()
         self.size_bytes = 0
 
-    def add(self, tail: CachedTail, frames: Sequence[tuple[FrameHeader, bytes]]) -> None:
+    def add(self, tail: CachedTail, frames: Sequence[StampedFrame], stored: Sequence[bytes]) -> None:
         """Frames that follow those that the tail has; what it has already is left out."""
-        for header, frame in frames:
-            if header.base_offset < tail.end_offset:
+        end = tail.end_offset
+        for (header, _, _), frame in zip(frames, stored, strict=True):
+            if header.base_offset < end:
                 continue
             tail.add(header, frame)
             self._order.append((tail, tail.generation, len(frame)))

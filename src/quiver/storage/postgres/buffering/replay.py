@@ -10,7 +10,7 @@ from quiver.model.names import StartEpoch
 from quiver.records.header import HEADER_BYTES, NO_PRODUCER, FrameHeader, StampedFrame, stamp, unpack_header
 from quiver.records.read import split_frames
 from quiver.storage.port import LogOptions
-from quiver.storage.postgres.appending.pending import PendingAppend, append_statement, append_values
+from quiver.storage.postgres.appending.pending import PendingAppend, append_query
 from quiver.storage.postgres.appending.recovery import AppendRecovery, segment_limits
 from quiver.storage.postgres.appending.state import PlannedAppend, PostgresLogState
 from quiver.storage.postgres.buffering.buffer_file import BufferedAppend
@@ -229,7 +229,8 @@ class BufferReplay:
         assert header is not None
         appends = [pending for pending, _ in bundle]
         async with self._database.connection(while_away=True) as connection, connection.transaction():
-            rows = await connection.fetch(sql(append_statement(appends)), *append_values(appends))
+            name, values = append_query(appends)
+            rows = await connection.fetch(sql(name), *values)
             if len(rows) < len(appends):
                 raise StaleEpoch(epoch=appends[0].state.owner_epoch, current="that of another broker")
             ids, positions = [pending.state.id for pending in appends], [position for _, position in bundle]

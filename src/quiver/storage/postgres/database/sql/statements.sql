@@ -12,7 +12,7 @@ with fenced as (
         as f (log, base_offset, next_offset, append_time_ms, message_count, priority, data)
     join fenced on fenced.id = f.log
 )
-select id, set_config('synchronous_commit', $13, true) from fenced
+select id, (select set_config('synchronous_commit', $13, true)) from fenced
 
 -- append_with_changes: as append, where a log also gets an epoch, closed segments or a reservation
 with fenced as (
@@ -44,7 +44,7 @@ with fenced as (
         size_bytes = excluded.size_bytes, first_time_ms = excluded.first_time_ms,
         last_time_ms = excluded.last_time_ms, counts = excluded.counts
 )
-select id, set_config('synchronous_commit', $13, true) from fenced
+select id, (select set_config('synchronous_commit', $13, true)) from fenced
 
 -- flush: what was committed before is on disk when this returns; the ends tell whether it was still there
 select l.id, l.end_offset, set_config('synchronous_commit', 'on', true)
@@ -192,7 +192,7 @@ where log = $1 and at_offset <= $2 and at_offset <> all($3::bigint[]) order by a
 select name from log where starts_with(name, $1) order by name
 
 -- logs_below
-select id, name from log where starts_with(name, $1)
+select id, name from log where starts_with(name || '/', $1)
 
 -- delete_log
 with gone as (delete from log where id = $1), segments as (delete from segment where log = $1)
