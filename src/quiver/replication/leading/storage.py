@@ -1,6 +1,7 @@
 """The storage of one worker's broker, while this node leads the worker's unit."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.names import StartEpoch
@@ -18,14 +19,21 @@ LOSS_GAP = 1 << 20
 class UnitStorage:
     """A `Storage` for one start of a broker. Once `deposed` is set, everything raises NotLeader."""
 
-    def __init__(self, leading: Leading, logs: UnitLogs, local: Storage) -> None:
-        self._leading, self._logs, self._local = leading, logs, local
+    def __init__(
+        self, leading: Leading, logs: UnitLogs, local: Storage, release: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._leading, self._logs, self._local, self._release = leading, logs, local, release
         self._opening: dict[str, asyncio.Lock] = {}
         self._opened: dict[str, ReplicatedLog] = {}
 
     @property
     def deposed(self) -> asyncio.Event:
         return self._leading.deposed
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Somebody else leads the unit, or this node does in another epoch."""
+        return self._leading.deposed.is_set()
 
     @property
     def sync_times(self) -> SyncTimes | None:
@@ -105,5 +113,9 @@ class UnitStorage:
         self._leading.check()
         return sorted(log_id for log_id in self._leading.by_id if log_id.startswith(prefix))
 
+    async def discard(self) -> None:
+        """Nothing is written any more: the node does not lead for it."""
+        await self._release()
+
     async def close(self) -> None:
-        """The node goes on leading until it is told to release the worker."""
+        await self._release()
