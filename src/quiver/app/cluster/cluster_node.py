@@ -14,13 +14,14 @@ from quiver.app.cluster.gate import WorkerGate
 from quiver.app.cluster.hosting import Hosting
 from quiver.app.cluster.wiring import Wiring
 from quiver.broker.broker import Broker
+from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.decisions import Decisions
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.placement import Placement
-from quiver.coordination.port import Coordination
+from quiver.coordination.port import Coordination, Put
 from quiver.links.handshake import Handshake
 from quiver.links.incoming_calls import OpenGate
 from quiver.model.errors import QuiverError
@@ -34,6 +35,7 @@ _log = logging.getLogger(__name__)
 
 NewBroker = Callable[[Placement, Storage, Coordination], Broker]
 _ASSIGNED_SECONDS = 5.0
+_MOVE_SECONDS = 3.0
 
 
 class ClusterParts(NamedTuple):
@@ -51,6 +53,8 @@ class ClusterParts(NamedTuple):
     new_broker: NewBroker
     is_sole: bool = False
     """Nobody else can have the id of this node."""
+    moves_first: bool = False
+    """Before this node stops, others take over what it runs."""
 
 
 class ClusterNode:
@@ -104,6 +108,8 @@ class ClusterNode:
 
     async def stop_working(self) -> None:
         """Finishes what was accepted, and lets others take over."""
+        if self._parts.moves_first and self._has_others:
+            await self._move_away()
         await self.gateway.local.stop()
         if not self._has_others:
             self.gateway.peers.end()
@@ -127,6 +133,20 @@ class ClusterNode:
         await self.controlling.task.stop()
         await self.session.task.stop()
         await self.state.view.close()
+
+    async def _move_away(self) -> None:
+        """Returns when the controller has named others, or after a while. It ends with the lease of this node."""
+        node, state, assignments = self.session.node, self.state, self._parts.assignments
+        with contextlib.suppress(QuiverError, TimeoutError):
+            async with asyncio.timeout(_MOVE_SECONDS):
+                if node not in state.draining:
+                    await state.view.commit([], [Put(records.draining_key(node), b"", self.session.lease_id)])
+                while True:
+                    changed = assignments.changed
+                    found = [assignments.of(worker) for worker in range(state.workers)]
+                    if all(each is None or each.node != node for each in found):
+                        return
+                    await changed.wait()
 
     @property
     def _has_others(self) -> bool:

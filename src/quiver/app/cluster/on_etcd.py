@@ -89,7 +89,15 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
     decisions = UnitDecisions(state, replica_count=setup.replication_factor, min_isr=setup.min_isr)
     assignments = UnitAssignments(replicas)
     parts = ClusterParts(
-        coordination, setup, state, decisions, data.storage, assignments, assignments.open_storage, new_broker
+        coordination,
+        setup,
+        state,
+        decisions,
+        data.storage,
+        assignments,
+        assignments.open_storage,
+        new_broker,
+        moves_first=True,
     )
     record = NodeRecord(
         node=str(number),
