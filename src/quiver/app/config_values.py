@@ -77,7 +77,9 @@ def optional_count(value: Any) -> int | None:
     return None if value in (None, "") else worker_count(value)
 
 
-def node_id(value: Any) -> str:
+def optional_node_id(value: Any) -> str | None:
+    if value in (None, ""):
+        return None
     word = text(value).strip()
     if not _NODE_ID.fullmatch(word):
         raise ValueError(f"{value!r} is not 1 to 64 letters, digits, '.', '_' or '-'")

@@ -48,6 +48,8 @@ class Peers:
             if target != worker:
                 self._link(target)
         self._incoming: dict[IncomingLink | DirectChannel, None] = {}
+        self.runs_here: Callable[[int], bool] = lambda worker: True
+        """Whether a worker belongs to the same node."""
         self.nodes: Callable[[], Sequence[str]] = list
         """The ids of nodes with a worker that owns nothing, but has a view of the metadata."""
 

@@ -55,6 +55,8 @@ class ClusterParts(NamedTuple):
     """Nobody else can have the id of this node."""
     moves_first: bool = False
     """Before this node stops, others take over what it runs."""
+    on_nodes: Callable[[list[str]], None] = lambda nodes: None
+    """Gets the ids of all members whenever something has changed."""
 
 
 class ClusterNode:
@@ -165,7 +167,11 @@ class ClusterNode:
             gate=gate or OpenGate(),
         )
         worker.peers.nodes = lambda: self._wiring.nodes(placement.worker)
+        worker.peers.runs_here = self._is_here
         return worker
+
+    def _is_here(self, worker: int) -> bool:
+        return worker >= self.state.workers or self.administration.is_here(worker)
 
     async def _all_assigned(self) -> None:
         """Where there is no other broker yet, everything begins here. Otherwise nobody is waited for."""
@@ -181,4 +187,5 @@ class ClusterNode:
         while True:
             changed = self.state.changed
             self._wiring.redirect()
+            self._parts.on_nodes(list(self.state.nodes))
             await changed.wait()

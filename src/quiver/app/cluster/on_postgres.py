@@ -87,9 +87,17 @@ def _parts(
         await assignments.claim(worker, assignment, start_epoch)
         return storage.of_start(start_epoch)
 
-    decisions = WorkerDecisions(state)
     return ClusterParts(
-        coordination, setup, state, decisions, storage, assignments, open_storage, new_broker, is_sole=True
+        coordination,
+        setup,
+        state,
+        WorkerDecisions(state),
+        storage,
+        assignments,
+        open_storage,
+        new_broker,
+        is_sole=True,
+        on_nodes=lambda nodes: storage.share_with(len(nodes) - 1),
     )
 
 

@@ -134,7 +134,7 @@ class PostgresStorage:
         if buffer is None or replay is None:
             return None
         if self._database.problem is None:
-            return replay.problem
+            return replay.problem or (buffer.problem if buffer.is_shared else None)
         return (
             f"the database cannot be used: {self._database.problem}; publishes go to the local buffer, which has "
             f"{buffer.message_count} messages in {buffer.size_bytes} of {buffer.max_bytes} bytes"
@@ -170,6 +170,12 @@ class PostgresStorage:
         self._owner = await self.next_start_epoch()
         await self._store_buffered()
         self._is_open = True
+
+    def share_with(self, others: int) -> None:
+        """So many other processes use the schema now. While there are any, another one may take over a log, so
+        nothing is buffered."""
+        if self.resources.buffer is not None:
+            self.resources.buffer.is_shared = others > 0
 
     @property
     def start_epoch(self) -> StartEpoch:
