@@ -12,6 +12,7 @@ from quiver.app.cluster.administration import Administration
 from quiver.app.cluster.assignments import Assignments, HostedStorage, OpenStorage
 from quiver.app.cluster.gate import WorkerGate
 from quiver.app.cluster.hosting import Hosting
+from quiver.app.cluster.replica_sets import ReplicaSets
 from quiver.app.cluster.wiring import Wiring
 from quiver.broker.broker import Broker
 from quiver.cluster.membership import records
@@ -53,6 +54,8 @@ class ClusterParts(NamedTuple):
     new_broker: NewBroker
     is_sole: bool = False
     """Nobody else can have the id of this node."""
+    replica_sets: ReplicaSets | None = None
+    """In a replicated cluster."""
     moves_first: bool = False
     """Before this node stops, others take over what it runs."""
     on_nodes: Callable[[list[str]], None] = lambda nodes: None
@@ -79,7 +82,9 @@ class ClusterNode:
         self.gateway = self._new_worker(Placement(state.workers, state.workers), parts.storage, None)
         self._wiring.hosting, self._wiring.gateway = self.hosting, self.gateway
         self._redirecting = SupervisedTask("the links of the cluster", self._redirect)
-        self.administration = Administration(state, self.session, self.controlling, self.hosting)
+        self.administration = Administration(
+            self.session, self.controlling, self.hosting, state, parts.assignments, parts.replica_sets
+        )
         self.gateway.broker.node.members = self.administration
 
     @property

@@ -8,6 +8,7 @@ from quiver.app.addresses import advertised_host
 from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.cluster.node_calls import NodeCalls, serve_node_calls
 from quiver.app.cluster.own_disk import Mark, OwnDisk, cluster_id, next_incarnation
+from quiver.app.cluster.replica_sets import ReplicaSets
 from quiver.app.cluster.units import UnitAssignments
 from quiver.app.config import Config
 from quiver.cluster.membership.records import NodeRecord, Setup
@@ -97,6 +98,7 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
         assignments,
         assignments.open_storage,
         new_broker,
+        replica_sets=ReplicaSets(state, decisions, replicas),
         moves_first=True,
     )
     record = NodeRecord(

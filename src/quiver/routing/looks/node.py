@@ -37,7 +37,7 @@ class RoutedNode:
 def _health_of_member(members: Members, look: Look[HealthReport], own: int) -> HealthReport:
     """This broker is ready when it is a member and what it runs is well; the rest is for others to be ready for."""
     problems: dict[str, str] = members.problems()
-    warnings: dict[str, str] = {}
+    warnings: dict[str, str] = members.warnings()
     for worker, report in sorted(look.answers.items()):
         prefix = "" if worker == own else f"worker {worker}: "
         found = {f"{prefix}{name}": why for name, why in report.problems.items()}
