@@ -1,5 +1,6 @@
 """Whose data a data directory has: that of one node of one cluster, or nothing yet."""
 
+import asyncio
 import hashlib
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from quiver.system.files import Files
 
 FILE = "cluster.json"
 _INCARNATIONS = "cluster/incarnations"
+_LEASE_SECONDS, _LOOK_SECONDS = 6.0, 0.2
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -63,14 +65,7 @@ class OwnDisk:
 
     async def _leave_sets(self, coordination: Coordination) -> None:
         node = int(self._mark.node)
-        held = await coordination.get(records.node_key(self._mark.node))
-        if held is not None:
-            record = records.decode(held.value, NodeRecord)
-            problem = (
-                f"{self._mark.node} is (or was a moment ago) in use by process {record.pid} on {record.host}, and"
-                f" {self._directory} is empty: use another id, or try again when that process has ended"
-            )
-            raise InvalidSetting(setting="node_id", problem=problem)
+        await self._await_end_of_others(coordination)
         while True:
             units = await coordination.range(PREFIX)
             changes = {each: without_data(decode_unit(each.value), node) for each in units.items}
@@ -87,6 +82,19 @@ class OwnDisk:
             ]
             if all(outcome.succeeded for outcome in outcomes):
                 return
+
+    async def _await_end_of_others(self, coordination: Coordination) -> None:
+        """The lease of a process that was killed ends by itself."""
+        deadline = asyncio.get_running_loop().time() + _LEASE_SECONDS
+        while (held := await coordination.get(records.node_key(self._mark.node))) is not None:
+            if asyncio.get_running_loop().time() > deadline:
+                record = records.decode(held.value, NodeRecord)
+                problem = (
+                    f"{self._mark.node} is in use by process {record.pid} on {record.host}, and {self._directory} is"
+                    " empty: use another id"
+                )
+                raise InvalidSetting(setting="node_id", problem=problem)
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 def without_data(unit: Unit, node: int) -> Unit | None:

@@ -62,7 +62,7 @@ class ReplicaSets:
         await self._write(moved)
 
     async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
-        """Gives a worker other replicas, the preferred leader first. The list from before cancels what is under way."""
+        """Gives a worker other replicas, the preferred leader first. The list from before cancels it."""
         unit = self._decisions.units.get(worker)
         if unit is None:
             raise InvalidRequest(problem=f"there is no worker {worker}")

@@ -41,7 +41,7 @@ def status(
     if output is not Output.TABLE:
         show_document(document, output)
         return
-    columns = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
+    columns: tuple[str, ...] = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
     if any("replicas" in worker for worker in document["workers"]):
         columns = _REPLICATED_COLUMNS
     show_rows([_row(worker) for worker in document["workers"]], output, columns=columns)

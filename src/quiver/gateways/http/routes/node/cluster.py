@@ -85,7 +85,7 @@ class ReassignBody(msgspec.Struct, kw_only=True):
     worker: int
     replicas: Annotated[
         list[str],
-        Meta(description="Nodes, the preferred leader first. The list from before cancels what is going on."),
+        Meta(description="Nodes, the preferred leader first. The list from before cancels it."),
     ]
     dry_run: bool = False
 
