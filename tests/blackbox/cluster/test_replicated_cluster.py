@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import quiver
-from blackbox.processes.broker_process import BrokerExited, BrokerProcess, wait_until
+from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
 from blackbox.processes.cli_process import Cli
 from etcd_cluster import EtcdCluster, program, running_etcd
 from quiver.model.errors import QuiverError
@@ -31,6 +31,8 @@ class Nodes:
 
     def __init__(self, name: str, etcd: EtcdCluster, directory: Path, start: StartBroker) -> None:
         self.name, self._etcd, self._directory, self._start = name, etcd, directory, start
+        self._ports = {number: free_port() for number in NODES}
+        """Clients know them, so nodes keep them when they are started again."""
         self.nodes = {number: self.new(number) for number in NODES}
         for node in self.nodes.values():
             node.wait_ready(SECONDS)
@@ -39,6 +41,7 @@ class Nodes:
         """Of the number; does not wait for it."""
         host = self._etcd.address(self.name).removeprefix("etcd://").removesuffix(f"/{self.name}")
         arguments = ["--cluster", self.name, "--etcd", host, "--node-id", str(number), *options]
+        arguments += ["--native-port", str(self._ports[number])]
         return self._start(*arguments, data_dir=self._directory / (directory or f"node-{number}"), wait=False)
 
     @property
