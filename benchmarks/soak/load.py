@@ -77,7 +77,9 @@ def _queen(address: str, http_port: int, seconds: float, watch: Watch) -> int:
     caller.call("POST", "/configure", {"queue": "queen", "options": {"dedupWindowSeconds": 0}})
     with quiver.connect(address) as client:
         client.topics.alter("queen", **LIMITS)
+    caller.close()
     watch.start()
+    caller = Caller(http_port)  # the broker closes connections on which nothing happens for a while
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         caller.push("queen", [f"partition-{number % PARTITIONS}" for number in range(BATCH)])

@@ -59,6 +59,7 @@ class RoutedBroker:
         self._topics = RoutedTopics(local, owners, controller, scatter)
         passed_on = PassedOnFrames()
         self._messages = RoutedMessages(local, owners, peers, passed_on)
+        passed_on.logs = RoutedLogs(local, owners, peers, self._messages.produce)
         self._fetch = RoutedFetch(local, owners, peers)
         self.groups = local.groups
         self.life = RoutedLives(local, owners, peers)

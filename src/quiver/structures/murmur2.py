@@ -1,6 +1,7 @@
 """MurmurHash2, 32 bit, with the seed that Kafka's partitioner uses: one key, or a column of keys at once."""
 
 import struct
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,8 @@ _POSITIVE = 0x7FFFFFFF
 _FEW_KEYS = 16
 # Keys longer than this are hashed one by one: in a column, every further four bytes cost a pass over all long keys.
 _COLUMN_KEY_BYTES = 256
+# Hashes of single keys that are not longer are remembered: many producers send the same few keys again and again.
+_REMEMBERED_KEYS, _REMEMBERED_BYTES = 4_096, 64
 
 Hashes = npt.NDArray[np.uint32]
 
@@ -39,9 +42,13 @@ def murmur2(key: bytes) -> int:
     return value ^ (value >> 15)
 
 
+_remembered_murmur2 = lru_cache(maxsize=_REMEMBERED_KEYS)(murmur2)
+
+
 def partition_for(key: bytes, partition_count: int) -> int:
     """The partition in which a Kafka client would put this key."""
-    return (murmur2(key) & _POSITIVE) % partition_count
+    hashed = murmur2(key) if len(key) > _REMEMBERED_BYTES else _remembered_murmur2(key)
+    return (hashed & _POSITIVE) % partition_count
 
 
 def partitions_for(keys: pa.Array, partition_count: int) -> npt.NDArray[np.int32]:

@@ -13,6 +13,8 @@ from typing import Any, Protocol
 from quiver.model.errors import InvalidSetting
 
 _BACKLOG = 1024
+_TURNS_UNTIL_READ = 2
+"""Sockets are looked at between two turns."""
 _ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 
 
@@ -122,3 +124,12 @@ def _listener(family: int, address: tuple[object, ...]) -> socket.socket:
         listener.close()
         raise
     return listener
+
+
+async def arrivals_read() -> None:
+    """Returns when the loop has read what had arrived at its sockets: for timers that end what seems idle.
+
+    After a pause of the process (or of the machine) timers that are due run before sockets are read.
+    """
+    for _ in range(_TURNS_UNTIL_READ):
+        await asyncio.sleep(0)

@@ -1,6 +1,7 @@
 """Each check finds what it is there for in a history with that fault planted, and nothing in one without."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +291,10 @@ def test_settings_hold() -> None:
     lost = event("shown", 1, setting="ttl", path="/topics/t", value=1, shown=2)
     assert not found(check_settings_hold, [fine])
     assert found(check_settings_hold, [lost])
+    earlier = event("alter", 0.5, outcome="unknown", setting="ttl", path="/topics/t", value=2)
+    assert not found(check_settings_hold, [earlier, lost])
+    assert found(check_settings_hold, [replace(earlier, details={**earlier.details, "value": 3}), lost])
+    assert found(check_settings_hold, [replace(earlier, outcome="refused"), lost])
 
 
 @pytest.mark.parametrize(("what", "check"), [("generation", check_generations_rise), ("epoch", check_epochs_rise)])

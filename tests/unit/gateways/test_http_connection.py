@@ -5,12 +5,16 @@ import contextlib
 import json
 import signal
 import socket
+import threading
 from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from quiver.gateways.http import HttpGateway
 from quiver.gateways.http.settings import HttpSettings
+from quiver.gateways.http.wire import connection as http_connection
+from quiver.gateways.http.wire import server as http_server
 from quiver.gateways.http.wire.server import HttpServer
 from quiver.model.limits import HTTP_HEAD_BYTES, KIB, MIB, Limits
 from quiver.model.message import NewMessage
@@ -18,6 +22,7 @@ from quiver.system.memory_budget import MemoryBudget
 from unit.gateways.fake_broker import FakeBroker
 
 PUBLISH = b'{"messages": [{"value": "a"}]}'
+CHECK_SECONDS = 0.05
 
 
 @pytest.fixture
@@ -282,3 +287,34 @@ async def test_start_and_stop_may_be_repeated_and_install_no_signal_handlers(bro
 async def test_a_port_that_is_taken_is_an_error_of_the_system(gateway, broker):
     with pytest.raises(OSError, match="in use"):
         await HttpGateway(broker, port=gateway.port).start()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_a_request_that_came_while_the_process_was_paused_gets_its_response(run, monkeypatch):
+    """In the pause the connection was idle for long enough to be closed; the request came before its end."""
+    monkeypatch.setattr(http_server, "_CHECK_EVERY_S", CHECK_SECONDS)
+
+    async def paused() -> None:
+        broker = FakeBroker()
+        broker.add_topic("orders")
+        async with serving(broker) as gateway:
+            other, sock = await Client.connect(gateway.port), socket.create_connection(("127.0.0.1", gateway.port))
+            client, publish = Client(*await asyncio.open_connection(sock=sock)), broker.begin_publish
+            await client.send(post(PUBLISH))
+            assert (await client.response())[0] == 200
+
+            def pause(*arguments):
+                broker.begin_publish = publish
+                sock.send(post(PUBLISH))
+                monkeypatch.setattr(http_connection, "HTTP_IDLE_SECONDS", 0)
+                threading.Event().wait(2 * CHECK_SECONDS)
+                return publish(*arguments)
+
+            broker.begin_publish = pause
+            await other.send(post(PUBLISH))
+            assert (await client.response())[0] == 200
+            for each in (client, other):
+                assert await each.closed()
+                each.close()
+
+    run(paused())

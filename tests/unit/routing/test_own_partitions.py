@@ -37,11 +37,20 @@ async def test_many_messages_use_every_partition_of_the_worker(worker: int):
     assert sorted(set(chosen)) == owned
 
 
-async def test_after_a_turn_with_few_messages_all_partitions_are_used_again():
+async def test_after_a_while_with_one_message_at_a_time_all_partitions_are_used_again():
     own = OwnPartitions(Placement(0, 2))
     await turn(own, 10, topic())
-    assert (await turn(own, 1, topic()))[0] is not None
-    assert await turn(own, 1, topic()) == [None]
+    one_by_one = [(await turn(own, 1, topic()))[0] for _ in range(100)]
+    used = one_by_one.index(None)
+    assert used > 1
+    assert set(one_by_one[used:]) == {None}
+
+
+async def test_many_messages_that_come_one_by_one_now_and_then_stay():
+    own = OwnPartitions(Placement(0, 2))
+    await turn(own, 2, topic())
+    chosen = [each for count in (1, 1, 1, 5, 1, 1, 2) * 20 for each in await turn(own, count, topic())]
+    assert None not in chosen
 
 
 async def test_a_worker_without_partitions_of_the_topic_chooses_none():

@@ -1,5 +1,6 @@
 """Searches and live tails over partitions of several workers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -68,6 +69,18 @@ async def test_a_search_fails_with_the_worker_that_it_asks(workers: WorkerSet) -
     for unknown in ("nothing", "9-abc", f"1-{found.id[2:]}"):
         with pytest.raises(SearchNotFound):
             await workers[0].broker.searches.progress(unknown)
+
+
+async def test_a_search_goes_on_when_a_worker_is_replaced(workers: WorkerSet) -> None:
+    await publish(workers, 0, 60)
+    begun = await workers[0].broker.searches.begin("t", SearchRequest(Expression("true")))
+    while not workers[0].peers._outgoing[1].in_flight:
+        await asyncio.sleep(0)
+    workers.kill(1)
+    await workers.start(1)
+    await workers[0].broker.searches.progress(begun.id, wait_seconds=60, after=10_000)
+    found = await workers[0].broker.searches.progress(begun.id)
+    assert (found.state, found.error, len(found.messages)) == ("done", None, 60)
 
 
 async def test_a_tail_follows_all_owners(workers: WorkerSet) -> None:

@@ -18,6 +18,7 @@ from quiver.model.errors import (
     StalePartitionCount,
     TopicNotFound,
     TransactionConflict,
+    UnknownProducer,
     WorkerUnavailable,
 )
 from quiver.model.message import NewMessage
@@ -233,6 +234,20 @@ async def test_frames_of_a_pipelined_commit_are_in_it(workers: WorkerSet) -> Non
         await workers[1].broker.transactions.commit([key])
     await asyncio.gather(*refused, return_exceptions=True)
     await workers[1].broker.transactions.abort([key])
+
+
+async def test_a_refused_frame_that_its_owner_gets_again_is_in_the_transaction(workers: WorkerSet) -> None:
+    """The worker that had passed it on does not see that."""
+    key = await workers[1].broker.transactions.init()
+    topic_id = workers[1].broker.topic("out").id
+    for partition in range(COUNT):
+        owner = workers[_owner(workers, "out", partition)]
+        with pytest.raises(UnknownProducer):
+            await workers[1].broker.produce(topic_id, partition, frame(key, b"m", sequence=1))
+        for sequence in range(2):
+            await owner.broker.produce(topic_id, partition, frame(key, b"m", sequence=sequence))
+    await workers[1].broker.transactions.commit([key])
+    assert (await seen(workers)).messages == 2 * COUNT
 
 
 async def test_frames_for_a_partition_count_that_is_out_of_date_are_not_part_of_it(workers: WorkerSet) -> None:

@@ -75,7 +75,7 @@ def produce(
     with ExitStack() as stack:
         files = [] if values else [_open(name, stack) for name in file or ["-"]]
         q = stack.enter_context(connect(address, timeout=timeout))
-        linger = "1s" if values else "5ms"  # arguments are flushed together, so they keep their order
+        linger = "1h" if values else "5ms"  # arguments are flushed together, so they keep their order
         out = stack.enter_context(
             q.producer(topic, linger=linger, compression=compression, acks=acks, delivery_timeout=timeout)
         )

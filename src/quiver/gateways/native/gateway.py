@@ -18,7 +18,7 @@ from quiver.protocol.packet import NO_CORRELATION, encode_packet
 from quiver.routing.facade import Facade
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
-from quiver.system.network import Network, TcpNetwork
+from quiver.system.network import Network, TcpNetwork, arrivals_read
 from quiver.telemetry.gateway_counts import GatewayCounts
 
 logger = logging.getLogger(__name__)
@@ -167,6 +167,7 @@ class NativeGateway:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(interval)
+            await arrivals_read()
             now = loop.time()
             for connection in list(self._connections):
                 connection.check_deadlines(now)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quiver.messages.fetch import FetchPart, release
+from quiver.model.errors import OffsetOutOfRange
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
 from quiver.records.aborted_frames import AbortedFrames
@@ -33,6 +34,15 @@ class _Counted:
     def __init__(self, start: int) -> None:
         self.start, self.next = start, start
         self.keys: Counter[bytes] = Counter()
+
+    def begin_again(self, error: OffsetOutOfRange) -> bool:
+        """Whether the partition begins later now: messages were removed while they were counted."""
+        earliest: int = error.details["earliest"]
+        if earliest <= self.next:
+            return False
+        self.start = self.next = earliest
+        self.keys.clear()
+        return True
 
 
 class PartitionIndex:
@@ -67,6 +77,8 @@ class PartitionIndex:
             answer = await self._broker.fetch([part], max_wait_ms=0, min_bytes=0, max_bytes=_READ_BYTES)
             [fetched] = answer
             try:
+                if isinstance(fetched.error, OffsetOutOfRange) and counted.begin_again(fetched.error):
+                    continue
                 if fetched.error is not None:
                     raise fetched.error
                 if fetched.slice is None or not fetched.slice.length:

@@ -8,6 +8,8 @@ from quiver.model.topic import Topic
 _STICKY_MESSAGES = 100
 _MANY = 2
 """Messages in one turn of the loop, from as many requests: then other workers get messages of their own."""
+_TURNS = 32
+"""With fewer messages, until there are not many any more: requests of many clients do not always come together."""
 
 
 class OwnPartitions:
@@ -17,7 +19,8 @@ class OwnPartitions:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
         self._in_turn = 0
-        self._was_many = False
+        self._turns_left = 0
+        """For which many are expected, because there were many."""
         self._sent: dict[int, int] = {}
         """By topic id."""
 
@@ -26,7 +29,7 @@ class OwnPartitions:
         if not self._in_turn:
             asyncio.get_running_loop().call_soon(self._end_turn)
         self._in_turn += 1
-        if not self._was_many and self._in_turn < _MANY:
+        if not self._turns_left and self._in_turn < _MANY:
             return None
         placement, count = self._placement, topic.config.partitions
         workers = placement.worker_count
@@ -39,4 +42,5 @@ class OwnPartitions:
         return first + workers * (sent // _STICKY_MESSAGES % len(range(first, count, workers)))
 
     def _end_turn(self) -> None:
-        self._was_many, self._in_turn = self._in_turn >= _MANY, 0
+        self._turns_left = _TURNS if self._in_turn >= _MANY else max(0, self._turns_left - 1)
+        self._in_turn = 0

@@ -54,13 +54,15 @@ class RoutedMessages:
     def begin_publish(self, topic_name: str, message: NewMessage) -> PublishFuture | QuiverError:
         self._local.check_running()
         topic = self._local.publishing.topic(topic_name)
-        is_free = message.partition is None and message.key is None and message.id is None
-        return self._begin(topic, message, self._own_partitions.next(topic) if is_free else None)
+        if message.partition is None and message.key is None and message.id is None:
+            number = self._own_partitions.next(topic)
+            if number is not None:
+                return self._local.publishing.begin_at(topic, number, message)
+        return self._begin(topic, message)
 
-    def _begin(self, topic: Topic, message: NewMessage, number: int | None) -> PublishFuture | QuiverError:
+    def _begin(self, topic: Topic, message: NewMessage) -> PublishFuture | QuiverError:
         publishing = self._local.publishing
-        if number is None:
-            number = publishing.choose(topic, message)
+        number = publishing.choose(topic, message)
         worker = self._owners.placement.partition_worker(topic.name, number)
         if worker == self._owners.worker:
             return publishing.begin_at(topic, number, message)
@@ -72,7 +74,7 @@ class RoutedMessages:
         for number, message in enumerate(messages, 1):
             try:
                 self._local.check_running()
-                begun.append(self._begin(self._local.publishing.topic(topic), message, None))
+                begun.append(self._begin(self._local.publishing.topic(topic), message))
             except QuiverError as error:
                 if not begun:  # there is no such topic
                     raise

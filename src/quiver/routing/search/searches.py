@@ -7,6 +7,7 @@ from quiver.model.message import StoredMessage
 from quiver.model.numbers import whole_number
 from quiver.model.topic import Topic
 from quiver.routing.owners import Owners
+from quiver.routing.repeated import call_again
 from quiver.routing.search.requests import Cancel, GetProgress, Looked, OpenWalk, StepWalk
 from quiver.search.job import Progress
 from quiver.search.partition_walk import Filter, WalkState
@@ -59,7 +60,7 @@ class RoutedSearches:
 
 
 class RemoteWalk:
-    """Through a partition of another worker."""
+    """Through a partition of another worker, or of its successor."""
 
     def __init__(self, peers: Peers, worker: int, wanted: Looked, state: WalkState) -> None:
         self._peers, self._worker, self._wanted, self._state = peers, worker, wanted, state
@@ -84,7 +85,7 @@ class RemoteWalk:
 
     async def step(self, limit: int) -> list[StoredMessage]:
         state = self._state._replace(scanned_bytes=0, scanned_messages=0)
-        self._state, messages = (await self._peers.call(self._worker, StepWalk(self._wanted, state, limit))).value
+        self._state, messages = await call_again(self._peers, self._worker, StepWalk(self._wanted, state, limit))
         self.scanned_messages += self._state.scanned_messages
         self.scanned_bytes += self._state.scanned_bytes
         return messages

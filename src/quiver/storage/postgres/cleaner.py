@@ -6,6 +6,7 @@ from collections import deque
 
 from quiver.model.errors import QuiverError
 from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.vacuum import TableVacuum
 
 logger = logging.getLogger(__name__)
 
@@ -18,6 +19,7 @@ class Cleaner:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self.vacuum = TableVacuum(database)
         self._ranges: deque[tuple[int, int, int]] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -31,12 +33,14 @@ class Cleaner:
         while self._ranges:
             log, start, end = self._ranges[0]
             try:
-                await self._database.fetch("delete_frames", log, start, end)
+                removed = await self._database.fetch("remove_frames", log, start, end)
             except QuiverError as error:
                 logger.info("frames below the start of a log are not deleted yet: %s", error)
                 await asyncio.sleep(_PAUSE_SECONDS)
             else:
                 self._ranges.popleft()
+                for table, removed_bytes, table_bytes in removed:
+                    self.vacuum.note(table, removed_bytes, table_bytes)
         self._task = None
 
     async def finish(self) -> None:
@@ -48,3 +52,4 @@ class Cleaner:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        await self.vacuum.close()

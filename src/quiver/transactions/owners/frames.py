@@ -61,6 +61,15 @@ class TransactionFrames:
         if not self._in_flight:
             self._idle.set()
 
+    @property
+    def refused(self) -> "list[tuple[Participant, int]]":
+        """Frames that are missing, by their sequence."""
+        return list(self._refused)
+
+    def found(self, participant: Participant, sequence: int) -> None:
+        """A frame that was refused has been written since."""
+        self._refused.pop((participant, sequence), None)
+
     def check_whole(self) -> None:
         """Raises InvalidRequest if a frame is missing: its sender may not know that yet."""
         for (participant, sequence), error in self._refused.items():

@@ -19,7 +19,8 @@ def change_setting(world: World, actor: str, path: str, setting: str, values: li
         try:
             answer = call("PATCH", path, {setting: value})
             if answer.status != 200:
-                world.recorder.end(event, "refused", code=answer.body["code"])
+                code = answer.body["code"]
+                world.recorder.end(event, "unknown" if code == "worker_unavailable" else "refused", code=code)
                 continue
             world.recorder.end(event)
             shown = call("GET", path)

@@ -4,12 +4,21 @@ from collections.abc import Iterator
 
 from blackbox.interleaving.checks.evidence import Evidence, Violation
 
+LATE_SECONDS = 30.0
+"""A worker that was paused may still do what it was asked for before, when the caller no longer waits for it."""
+
 
 def check_settings_hold(evidence: Evidence) -> Iterator[Violation]:
-    """A setting that one actor alone changes is as that actor was last answered."""
+    """A setting that one actor alone changes is as that actor was last answered, or as a late change made it."""
+    unknown = [event for event in evidence.of("alter") if event.outcome == "unknown"]
     for event in evidence.of("shown"):
         details = event.details
-        if details["shown"] != details["value"]:
+        late = [
+            each.details["value"]
+            for each in unknown
+            if each.actor == event.actor and event.began - LATE_SECONDS <= each.began < event.began
+        ]
+        if details["shown"] not in (details["value"], *late):
             what = f"{details['setting']} of {details['path']}"
             yield Violation("", f"{event.actor} changed {what} to {details['value']}, and it is {details['shown']}")
 

@@ -25,6 +25,7 @@ ARGUMENTS = {
     "find_time": "1, 0, 100, 5",
     "frame_before": "1, 5, 0",
     "delete_frames": "1, 0, 5",
+    "remove_frames": "1, 0, 5",
     "flush": "array[1, 2]",
 }
 KINDS = {
@@ -35,6 +36,7 @@ KINDS = {
     "find_time": "bigint, bigint, bigint, bigint",
     "frame_before": "bigint, bigint, bigint",
     "delete_frames": "bigint, bigint, bigint",
+    "remove_frames": "bigint, bigint, bigint",
     "flush": "bigint[]",
 }
 

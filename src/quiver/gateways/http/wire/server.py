@@ -12,6 +12,7 @@ from quiver.gateways.shared_listener import SharedListener, WorkerShare
 from quiver.model.errors import Overloaded, QuiverError
 from quiver.model.limits import CONNECTIONS
 from quiver.system.memory_budget import MemoryBudget
+from quiver.system.network import arrivals_read
 from quiver.telemetry.gateway_counts import GatewayCounts
 
 _CHECK_EVERY_S = 1.0
@@ -120,6 +121,7 @@ class HttpServer:
     async def _check(self, stall_seconds: float, least_bytes_per_second: float) -> None:
         while True:
             await asyncio.sleep(min(_CHECK_EVERY_S, stall_seconds / 2))
+            await arrivals_read()
             self._set_date()
             for connection in list(self.connections):
                 connection.check(self._loop.time(), stall_seconds, least_bytes_per_second)

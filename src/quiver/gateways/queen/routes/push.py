@@ -83,7 +83,7 @@ class PushRoute:
         begun = self._broker.begin_publish(item.queue, message)
         if isinstance(begun, QuiverError):
             return _response([item], [_Outcome(topic, message, begun)])
-        return Begun(begun.future, lambda: _response([item], [_Outcome(topic, message, begun.outcome())]))
+        return Begun(begun.future, lambda: _single(item, _Outcome(topic, message, begun.outcome())))
 
     async def push(self, request: Request) -> Response:
         batch: PushRequest | None = request.read
@@ -185,6 +185,12 @@ def _status(found: "Published") -> Literal["queued", "duplicate", "buffered"]:
     if found.duplicate:
         return "duplicate"
     return "buffered" if found.buffered else "queued"
+
+
+def _single(item: PushItem, outcome: _Outcome) -> Response:
+    if isinstance(outcome.found, QuiverError):
+        return _response([item], [outcome])
+    return Response([_result(0, item, outcome)], 201)
 
 
 def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:

@@ -151,6 +151,13 @@ select id from fenced
 -- delete_frames
 delete from frame where log = $1 and base_offset >= $2 and base_offset < $3
 
+-- remove_frames: how many bytes of which table, and how many it has
+with gone as (
+    delete from frame where log = $1 and base_offset >= $2 and base_offset < $3
+    returning tableoid, octet_length(data) as size
+)
+select tableoid::regclass::text, sum(size)::bigint, pg_table_size(tableoid) from gone group by tableoid
+
 -- first_frame
 select min(base_offset) from frame where log = $1
 

@@ -1,0 +1,72 @@
+"""Vacuums tables of frames from which much was removed.
+
+PostgreSQL by itself looks once a minute, and gigabytes may go through a table in that time.
+"""
+
+import asyncio
+import logging
+
+from quiver.model.limits import MIB
+from quiver.storage.postgres.database.database import Database
+from quiver.storage.postgres.database.errors import Failure, check_cancelled, described
+
+logger = logging.getLogger(__name__)
+
+_SHARE = 8
+"""A vacuum looks through whole indexes: an eighth of a large table is worth it."""
+_LONGEST_SECONDS = 3_600.0
+
+
+class TableVacuum:
+    """One table at a time, on a connection of its own. Where it fails or is refused, autovacuum is left."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._removed: dict[str, int] = {}
+        """Bytes, since the last vacuum of each table."""
+        self._due: list[str] = []
+        self._task: asyncio.Task[None] | None = None
+        self.least_bytes = 32 * MIB
+
+    def note(self, table: str, removed_bytes: int, table_bytes: int) -> None:
+        """So much was removed from a table that has so much now, with what was removed."""
+        removed = self._removed[table] = self._removed.get(table, 0) + removed_bytes
+        if removed < max(self.least_bytes, table_bytes // _SHARE) or table in self._due:
+            return
+        self._due.append(table)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            while self._due:
+                self._removed[self._due[0]] = 0
+                if self._database.problem is None:
+                    await self._vacuum(self._due[0])
+                del self._due[0]
+        finally:
+            self._task = None
+
+    async def _vacuum(self, table: str) -> None:
+        connection = None
+        try:
+            connection = await self._database.pool.connect()
+            await connection.execute(f"vacuum (truncate false, skip_locked) {table}", timeout=_LONGEST_SECONDS)
+        except Failure as error:
+            logger.info("table %s was not vacuumed: %s", table, described(error))
+        except asyncio.CancelledError:
+            check_cancelled()
+            logger.info("table %s was not vacuumed: the connection was lost", table)
+        finally:
+            if connection is not None:
+                connection.terminate()
+
+    async def finish(self) -> None:
+        """Returns when nothing is due."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
