@@ -302,6 +302,37 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
     assert first.request("GET", "/readyz")[0] == 200
 
 
+def test_what_a_killed_broker_has_buffered_is_stored_while_another_one_runs(
+    brokers: Brokers, postgres: PostgresCluster
+) -> None:
+    first, second = brokers.of(2)
+    first.args += ("--buffer-dir", str(first.data_dir / "buffer"))
+    first.start()
+    publish = {"messages": [{"value": "kept"}]}
+    with quiver.connect(first.address) as q:
+        q.topics.create("orders", partitions=1)
+    postgres.stop()
+    try:
+        buffered = wait_until(
+            lambda: (answer := first.request("POST", "/topics/orders/messages", publish))[0] == 200 and answer[1],
+            SECONDS,
+            "it is buffered",
+        )
+        assert buffered["results"][0]["buffered"]
+        first.kill()
+    finally:
+        postgres.start()
+    second.start()
+    await_owners(second, "n1")
+    with quiver.connect(second.address) as q:
+        assert list(q.read("orders", end="latest")) == []
+        first.start()
+        await_owners(second, "n0", "n1")
+        assert [each.value for each in q.read("orders", end="latest")] == [b"kept"]
+    checks = first.request("GET", "/readyz?verbose=true")[1]
+    assert "to itself" in checks["warnings"]["buffer"]
+
+
 @pytest.mark.long
 @pytest.mark.timeout(300 + 40 * ROUNDS)
 def test_nothing_is_lost_over_many_faults(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
 from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.broker.members import MemberNode, ReplicaSet, WorkerPlace
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.session import Session
@@ -13,7 +14,6 @@ from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.ownership import Assignment
 from quiver.coordination.port import Delete, Put
 from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported
-from quiver.routing.looks.members import MemberNode, ReplicaSet, WorkerPlace
 
 NOBODY = Assignment("", 0)
 
@@ -26,23 +26,27 @@ class Administration:
         hosting: Hosting,
         state: ClusterState,
         assignments: Assignments,
-        replica_sets: ReplicaSets | None,
+        *,
+        is_store_watched: bool,
     ) -> None:
+        """`is_store_watched`: what is wrong with the store of leases is shown by the storage."""
         self._session, self._controlling, self._hosting = session, controlling, hosting
-        self._state, self._assignments, self._replica_sets = state, assignments, replica_sets
+        self._state, self._assignments, self._is_store_watched = state, assignments, is_store_watched
+        self.replica_sets: ReplicaSets | None = None
+        """In a replicated cluster."""
 
     @property
     def node(self) -> str:
         return self._session.node
 
     def problems(self) -> dict[str, str]:
-        found = self._hosting.problems
-        if self._session.problem is not None:
-            found["cluster"] = self._session.problem
-        return found if self._replica_sets is None else found | self._replica_sets.problems()
+        found, session = self._hosting.problems, self._session
+        if session.problem is not None and not (session.is_store_away and self._is_store_watched):
+            found["cluster"] = session.problem
+        return found if self.replica_sets is None else found | self.replica_sets.problems()
 
     def warnings(self) -> dict[str, str]:
-        return {} if self._replica_sets is None else self._replica_sets.warnings()
+        return {} if self.replica_sets is None else self.replica_sets.warnings()
 
     def is_here(self, worker: int) -> bool:
         assignment = self._assignments.of(worker)
@@ -53,12 +57,12 @@ class Administration:
 
     def _place(self, worker: int) -> WorkerPlace:
         node, epoch, next_node, *_ = self._assignments.of(worker) or NOBODY
-        replicas = None if self._replica_sets is None else self._replica_sets.of(worker)
+        replicas = None if self.replica_sets is None else self.replica_sets.of(worker)
         return WorkerPlace(worker, node, next_node, epoch, replicas)
 
     def nodes(self) -> list[MemberNode]:
         state = self._state
-        with_replicas = set() if self._replica_sets is None else self._replica_sets.nodes
+        with_replicas = set() if self.replica_sets is None else self.replica_sets.nodes
         running = {place.node for place in self.places() if place.node}
         return [self._shown(node) for node in sorted({*state.nodes, *state.draining, *running, *with_replicas})]
 
@@ -95,8 +99,8 @@ class Administration:
         """Forgets a broker that does not come back. Its replicas go to other nodes."""
         if node in self._state.nodes:
             raise NodeInUse(node=node)
-        if self._replica_sets is not None:
-            await self._replica_sets.move_off(node)
+        if self.replica_sets is not None:
+            await self.replica_sets.move_off(node)
         elif node not in self._state.draining and all(each.node != node for each in self._state.assignments.values()):
             raise NodeNotFound(node=node)
         await self._state.view.commit([], [Delete(records.draining_key(node))])
@@ -104,12 +108,12 @@ class Administration:
     async def rebalance(self) -> list[WorkerPlace]:
         """Has the controller look now, after replicas have been spread. Returns what is on its way to another
         broker."""
-        if self._replica_sets is not None:
-            await self._replica_sets.spread()
+        if self.replica_sets is not None:
+            await self.replica_sets.spread()
         await self._controlling.decide()
         return [place for place in self.places() if place.next_node or (place.replicas and place.replicas.adding)]
 
     async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
-        if self._replica_sets is None:
+        if self.replica_sets is None:
             raise NotSupported(feature="a list of replicas: brokers on one database have none of their own")
-        return await self._replica_sets.reassign(worker, nodes, dry_run=dry_run)
+        return await self.replica_sets.reassign(worker, nodes, dry_run=dry_run)

@@ -58,6 +58,8 @@ class ClusterParts(NamedTuple):
     """In a replicated cluster."""
     moves_first: bool = False
     """Before this node stops, others take over what it runs."""
+    is_store_watched: bool = False
+    """The store of leases is that of messages, so its outages are the storage's problem."""
     on_nodes: Callable[[list[str]], None] = lambda nodes: None
     """Gets the ids of all members whenever something has changed."""
 
@@ -83,8 +85,14 @@ class ClusterNode:
         self._wiring.hosting, self._wiring.gateway = self.hosting, self.gateway
         self._redirecting = SupervisedTask("the links of the cluster", self._redirect)
         self.administration = Administration(
-            self.session, self.controlling, self.hosting, state, parts.assignments, parts.replica_sets
+            self.session,
+            self.controlling,
+            self.hosting,
+            state,
+            parts.assignments,
+            is_store_watched=parts.is_store_watched,
         )
+        self.administration.replica_sets = parts.replica_sets
         self.gateway.broker.node.members = self.administration
 
     @property

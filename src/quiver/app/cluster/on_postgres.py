@@ -1,6 +1,7 @@
 """A node whose cluster is the brokers on one database."""
 
 import os
+from functools import partial
 from typing import NamedTuple
 
 from quiver import __version__
@@ -10,7 +11,7 @@ from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.config import Config
 from quiver.cluster.membership.decisions import WorkerDecisions
 from quiver.cluster.membership.records import NodeRecord, Setup
-from quiver.cluster.membership.state import ClusterState, ensure_setup
+from quiver.cluster.membership.state import ClusterState, ensure_setup, restart_workers
 from quiver.cluster.ownership import Assignment
 from quiver.coordination.postgres import PostgresCoordination
 from quiver.coordination.view import View
@@ -46,8 +47,9 @@ async def start_on_postgres(address: str, config: Config, new_broker: NewBroker)
     coordination: PostgresCoordination | None = None
     node: ClusterNode | None = None
     try:
-        await storage.open()
         coordination = PostgresCoordination(storage.resources.database)
+        storage.on_buffer_stored = partial(restart_workers, coordination)
+        await storage.open()
         await coordination.open()
         wanted = config.cluster_workers or DEFAULT_WORKERS
         setup = await ensure_setup(coordination, Setup(wanted, randomness.token(32).hex()))
@@ -97,6 +99,7 @@ def _parts(
         open_storage,
         new_broker,
         is_sole=True,
+        is_store_watched=True,
         on_nodes=lambda nodes: storage.share_with(len(nodes) - 1),
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from quiver.broker.members import ReplicaSet
 from quiver.cluster.controller import begin_reassignment, moved_off
 from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.membership.unit_decisions import UnitDecisions
@@ -10,7 +11,6 @@ from quiver.coordination.port import Put
 from quiver.model.errors import InvalidRequest, NodeNotFound
 from quiver.replication.node import ReplicatedNode
 from quiver.replication.unit import Unit, unit_key
-from quiver.routing.looks.members import ReplicaSet
 
 
 class ReplicaSets:

@@ -10,7 +10,8 @@ PREFIX = "cluster/"
 SETUP = "cluster/setup"
 CONTROLLER_KEY = "cluster/controller"
 """The node that decides who runs what, under its lease."""
-_NODES, _WORKERS, _DRAINING = "cluster/nodes/", "cluster/workers/", "cluster/draining/"
+WORKERS = "cluster/workers/"
+_NODES, _DRAINING = "cluster/nodes/", "cluster/draining/"
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -50,7 +51,7 @@ def node_key(node: str) -> str:
 
 
 def worker_key(worker: int) -> str:
-    return f"{_WORKERS}{worker}"
+    return f"{WORKERS}{worker}"
 
 
 def draining_key(node: str) -> str:
@@ -62,7 +63,7 @@ def node_of(key: str) -> str | None:
 
 
 def worker_of(key: str) -> int | None:
-    return int(key.removeprefix(_WORKERS)) if key.startswith(_WORKERS) else None
+    return int(key.removeprefix(WORKERS)) if key.startswith(WORKERS) else None
 
 
 def draining_of(key: str) -> str | None:

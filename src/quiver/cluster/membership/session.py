@@ -34,7 +34,7 @@ class Session:
         """The time of the loop."""
         self.problem: str | None = None
         """Why this node is no member now."""
-        self._is_store_away = False
+        self.is_store_away = False
         self.task = SupervisedTask("membership of the cluster", self._run)
 
     @property
@@ -54,7 +54,7 @@ class Session:
     @property
     def may_serve(self) -> bool:
         """Also while the store of all leases is away: then nobody else can take anything over."""
-        return self.lasts or self._is_store_away
+        return self.lasts or self.is_store_away
 
     async def join(self) -> None:
         await self._put_key()
@@ -82,14 +82,14 @@ class Session:
             try:
                 await self._keep_alive()
             except (QuiverError, TimeoutError) as error:
-                self._is_store_away = True
+                self.is_store_away = True
                 self.problem = f"the lease of this node cannot be renewed: {error}"
 
     async def _keep_alive(self) -> None:
         began = asyncio.get_running_loop().time()
         async with asyncio.timeout(LEASE_MS / 1000):
             is_alive = await self._coordination.keep_alive(self._lease_id)
-        self._is_store_away = False
+        self.is_store_away = False
         if is_alive:
             self._lasts_until = began + LEASE_MS / 1000
             self.problem = None

@@ -56,3 +56,16 @@ async def ensure_setup(coordination: Coordination, wanted: Setup) -> Setup:
         if found is not None:
             return records.decode(found.value, Setup)
         await coordination.commit([Expected(records.SETUP, ABSENT)], [Put(records.SETUP, records.encode(wanted))])
+
+
+async def restart_workers(coordination: Coordination) -> None:
+    """Whoever runs them starts them again, and so reads anew what their logs have."""
+    for key, _, _ in (await coordination.range(records.WORKERS)).items:
+        is_done = False
+        while not is_done:
+            found = await coordination.get(key)
+            if found is None:
+                break
+            assignment = records.decode_assignment(found.value)
+            put = Put(key, records.encode(assignment._replace(epoch=assignment.epoch + 1, start_epoch=0)))
+            is_done = (await coordination.commit([Expected(key, found.revision)], [put])).succeeded

@@ -1,10 +1,12 @@
 """Health and status of all workers."""
 
+from collections.abc import Sequence
+
 from quiver.broker.broker import Broker
 from quiver.broker.health import HealthReport
+from quiver.broker.members import ClusterMembers, MemberNode, Members, ReplicaSet, WorkerPlace
 from quiver.broker.node import ClusterStatus
-from quiver.model.errors import QuiverError
-from quiver.routing.looks.members import Members
+from quiver.model.errors import NotSupported, QuiverError
 from quiver.routing.looks.requests import GetHealth, GetStatus
 from quiver.routing.scatter import Look, Scatter
 
@@ -29,9 +31,32 @@ class RoutedNode:
 
     async def cluster(self) -> ClusterStatus:
         look = await self._scatter.look(GetStatus(), self._local.worker)
-        if self.members is not None:  # the worker that gateways call owns nothing
-            look.answers.pop(self._scatter.worker, None)
-        return ClusterStatus(look.values(), {worker: _reason(error) for worker, error in look.missing.items()})
+        missing = {worker: _reason(error) for worker, error in look.missing.items()}
+        if self.members is None:
+            return ClusterStatus(look.values(), missing)
+        look.answers.pop(self._scatter.worker, None)  # the worker that gateways call owns nothing
+        return ClusterStatus(look.values(), missing, tuple(self.members.places()), await self.nodes())
+
+    async def nodes(self) -> ClusterMembers | None:
+        members = self.members
+        return None if members is None else ClusterMembers(members.node, members.nodes())
+
+    async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
+        return await self._several().drain(node, ends=ends)
+
+    async def remove(self, node: str) -> None:
+        await self._several().remove(node)
+
+    async def rebalance(self) -> list[WorkerPlace]:
+        return await self._several().rebalance()
+
+    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+        return await self._several().reassign(worker, nodes, dry_run=dry_run)
+
+    def _several(self) -> Members:
+        if self.members is None:
+            raise NotSupported(feature="a cluster of one broker on a data directory")
+        return self.members
 
 
 def _health_of_member(members: Members, look: Look[HealthReport], own: int) -> HealthReport:

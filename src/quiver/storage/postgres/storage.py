@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,6 +102,9 @@ class PostgresStorage:
         self._holder: asyncpg.Connection | None = None
         self._is_open = False
         self._owner = StartEpoch(0)
+        self.on_buffer_stored: Callable[[], Awaitable[None]] = _nothing
+        """Awaited when `open` has stored what was left in the local buffer: others that had these logs open do not
+        know of it."""
 
     @property
     def sync_times(self) -> SyncTimes:
@@ -198,7 +202,7 @@ class PostgresStorage:
             problem = f"cannot use {buffer.path.parent}: {error.strerror or error}"
             raise InvalidSetting(setting="buffer_dir", problem=problem) from error
         replay.owner = self._owner
-        await replay.at_start(installation)
+        await replay.at_start(installation, self.on_buffer_stored)
 
     def _open_state(self, log_id: str) -> PostgresLogState | None:
         log = self._logs.get(log_id)
@@ -342,6 +346,10 @@ class PostgresStorage:
             self._holder = None
         for problem in problems:
             raise problem
+
+
+async def _nothing() -> None:
+    """Nobody else has logs open."""
 
 
 async def _close(log: PostgresLog) -> Exception | None:

@@ -1,7 +1,7 @@
 """Stores what is in the local buffer: when the database is back, and at a start."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from quiver.log.segment_appender import SegmentLimits
@@ -70,8 +70,11 @@ class BufferReplay:
             return None
         return f"{self._buffer.path} has messages of {', '.join(sorted(self._left)[:3])} that wait for the next start"
 
-    async def at_start(self, installation: str) -> None:
-        """Before any log is opened. Raises InvalidSetting for a buffer of another database."""
+    async def at_start(self, installation: str, stored: Callable[[], Awaitable[None]]) -> None:
+        """Before any log is opened. Raises InvalidSetting for a buffer of another database.
+
+        `stored` is awaited when everything is in the database, before the file is removed.
+        """
         header = self._buffer.header
         if header is None:
             return
@@ -83,6 +86,7 @@ class BufferReplay:
             )
         logger.warning("storing %d bytes from %s", self._buffer.size_bytes, self._buffer.path)
         await self._pass()
+        await stored()
         await self._finish()
 
     async def run(self) -> list[PendingAppend]:

@@ -16,8 +16,8 @@ from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverErr
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
+    from quiver.broker.members import ClusterMembers, MemberNode, WorkerPlace
     from quiver.routing.facade import Facade
-    from quiver.routing.looks.members import MemberNode, Members, WorkerPlace
 
 _STATE_FILE = "broker.json"
 
@@ -145,58 +145,46 @@ class ClusterRoutes:
                 group_shards=[],
                 roles=_roles(worker),
             )
-        members = self._members
-        for place in () if members is None else members.places():
+        for place in status.places:
             if (found := workers.get(place.worker)) is not None:
                 found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
                 for name, value in () if place.replicas is None else place.replicas._asdict().items():
                     setattr(found, name, value)
         response = ClusterResponse(node_id=self._broker.node_id, workers=[workers[n] for n in sorted(workers)])
-        if members is not None:
-            response.node, response.nodes = members.node, _shown(members)
+        if status.members is not None:
+            response.node, response.nodes = status.members.node, _shown(status.members)
         if query.units:
             response.topics = {topic.name: self._owners(topic) for topic in self._broker.topics()}
         return Response(response)
 
     def _owners(self, topic: Any) -> list[int]:
-        placement = self._broker.settings.placement
-        return list(placement.partition_workers(topic.name, topic.config.partitions))
+        return list(self._broker.unit_workers(topic))
 
     async def nodes(self, request: Request) -> Response:
-        members = self._members
+        members = await self._broker.node.nodes()
         if members is None:
             return Response(ClusterNodesResponse(node=self._broker.node_id, nodes=[]))
         return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
 
     async def drain(self, request: Request) -> Response:
-        return Response(_member(await self._several().drain(_node(request))))
+        return Response(_member(await self._broker.node.drain(_node(request))))
 
     async def end_drain(self, request: Request) -> Response:
-        return Response(_member(await self._several().drain(_node(request), ends=True)))
+        return Response(_member(await self._broker.node.drain(_node(request), ends=True)))
 
     async def remove(self, request: Request) -> Response:
         node = _node(request)
-        await self._several().remove(node)
+        await self._broker.node.remove(node)
         return Response(RemovedResponse(node))
 
     async def rebalance(self, request: Request) -> Response:
-        moving = await self._several().rebalance()
+        moving = await self._broker.node.rebalance()
         return Response(MovesResponse({place.worker: _successors(place) for place in moving}))
 
     async def reassign(self, request: Request) -> Response:
         body = await request.body(ReassignBody)
-        planned = await self._several().reassign(body.worker, body.replicas, dry_run=body.dry_run)
+        planned = await self._broker.node.reassign(body.worker, body.replicas, dry_run=body.dry_run)
         return Response(ReassignResponse(worker=body.worker, dry_run=body.dry_run, **planned._asdict()))
-
-    @property
-    def _members(self) -> "Members | None":
-        return getattr(self._broker.node, "members", None)
-
-    def _several(self) -> "Members":
-        members = self._members
-        if members is None:
-            raise NotSupported(feature="a cluster of one broker on a data directory")
-        return members
 
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
@@ -224,8 +212,8 @@ def _successors(place: "WorkerPlace") -> str:
     return place.next_node or ",".join([] if place.replicas is None else place.replicas.adding)
 
 
-def _shown(members: "Members") -> list[ClusterNodeResponse]:
-    return [_member(each) for each in members.nodes()]
+def _shown(members: "ClusterMembers") -> list[ClusterNodeResponse]:
+    return [_member(each) for each in members.nodes]
 
 
 def _member(node: "MemberNode") -> ClusterNodeResponse:

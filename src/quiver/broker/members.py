@@ -47,6 +47,12 @@ class MemberNode(NamedTuple):
     started_ms: int = 0
 
 
+class ClusterMembers(NamedTuple):
+    node: str
+    """The one that was asked."""
+    nodes: list[MemberNode]
+
+
 class Members(Protocol):
     @property
     def node(self) -> str:
