@@ -69,7 +69,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     link_port: int = 0
     cluster: str | None = None
     etcd: str | None = None
-    rack: str = ""
+    rack: str | None = None
     replication_factor: int | None = None
     min_isr: int | None = None
     transaction_max_ms: int = 15 * 60_000
@@ -148,7 +148,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("cluster", optional_text, "The name of the replicated cluster that this node is a member of."),
     Setting("etcd", optional_text, "Where the cluster keeps its metadata: host:2379,host:2379, or etcds://host.",
             mask=lambda value: masked_address(value if "://" in value else f"etcd://{value}")),
-    Setting("rack", text, "Where this node is; replicas are spread over racks."),
+    Setting("rack", optional_text, "Where this node is; replicas are spread over racks."),
     Setting("replication_factor", optional_count, "Replicas in a cluster (3); fixed by its first node."),
     Setting("min_isr", optional_count, "Replicas that must have a message for its ack (2); the same."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",

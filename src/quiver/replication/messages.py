@@ -71,7 +71,7 @@ class LogPart(msgspec.Struct, frozen=True, array_like=True):
 
 class Append(ToFollower, frozen=True, tag="append"):
     parts: tuple[LogPart, ...] = ()
-    removed: tuple[int, ...] = ()
+    removed: tuple[tuple[int, str], ...] = ()
     """Logs that are to be removed."""
 
 

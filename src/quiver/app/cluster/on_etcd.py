@@ -111,7 +111,7 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
         pid=os.getpid(),
         started_ms=SystemClock().now_ms(),
         version=__version__,
-        rack=config.rack,
+        rack=config.rack or "",
         lost_at=data.lost_at,
     )
     node = ClusterNode(record, parts, network=TcpNetwork(), randomness=randomness)

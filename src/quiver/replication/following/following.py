@@ -145,7 +145,7 @@ class Following:
         self._check(epoch)
         before = self._by_id.get(start.log_id, start.number)
         if before < start.number:  # it was removed and made again
-            await self._remove_numbered(before)
+            await self._remove_numbered(before, start.log_id)
         elif before > start.number:
             self._removed.add(start.number)
         if start.number in self._removed:
@@ -161,8 +161,9 @@ class Following:
         return replica
 
     async def _append(self, message: Append, data: memoryview) -> tuple[LogPosition, ...]:
-        for number in message.removed:
-            await self._remove_number(message.epoch, number)
+        for number, log_id in message.removed:
+            if number not in self._removed:
+                await self._remove_number(message.epoch, number, log_id)
         found: list[Awaitable[LogPosition]] = []
         position = 0
         for part in message.parts:
@@ -178,18 +179,19 @@ class Following:
             return LogPosition(part.number, 0, 0, False)
         return await replica.append(epoch, part, data)
 
-    async def _remove_number(self, epoch: int, number: int) -> None:
+    async def _remove_number(self, epoch: int, number: int, log_id: str) -> None:
         async with self._turn:
             self._check(epoch)
-            await self._remove_numbered(number)
+            await self._remove_numbered(number, log_id)
 
-    async def _remove_numbered(self, number: int) -> None:
+    async def _remove_numbered(self, number: int, log_id: str) -> None:
+        """It may be here and have got no number yet; or it was made again, and has another number."""
         self._removed.add(number)
         self.follower.aligned.discard(number)
-        replica = self._numbers.pop(number, None)
-        if replica is not None:
-            self._by_id.pop(replica.log_id, None)
-            await self._remove(replica.log_id)
+        if self._numbers.pop(number, None) is not None:
+            del self._by_id[log_id]
+        if log_id not in self._by_id:
+            await self._remove(log_id)
 
     def _compact(self, message: Compact) -> None:
         """It takes as long as it takes; a leader does not wait for it. What is left is done by the next order."""

@@ -64,7 +64,7 @@ class Leading:
         for log in self.logs.values():
             log.end()
         for stream in self.streams.values():
-            stream.release()
+            stream.end()
         self._note_unit()
         self.deposed.set()
 
@@ -104,21 +104,24 @@ class Leading:
         return led
 
     async def remove_logs(self, logs: Iterable[LedLog], remove_files: Callable[[], Awaitable[None]]) -> None:
-        """Returns when the in-sync set has removed them too."""
-        futures: list[tuple[int, asyncio.Future[None]]] = []
+        """Returns when the in-sync set has removed them too: whoever leads next has them no longer."""
         for log in list(logs):
             log.is_removed = True
             self.leader.remove_log(log.number)
             del self.logs[log.number], self.by_id[log.log_id]
             log.end()
-            futures += [(node, stream.remove(log.number)) for node, stream in self.streams.items()]
+            for stream in self.streams.values():
+                stream.remove(log.number, log.log_id)
         await remove_files()
-        for node, future in futures:
-            while not future.done() and node in self.leader.unit.isr and not self.is_closed:
-                changed = asyncio.ensure_future(_wait(self._unit_changed))
-                await asyncio.wait([future, changed], return_when=asyncio.FIRST_COMPLETED)
-                changed.cancel()
+        while not self._have_all_removed():
+            self.check()
+            await self._unit_changed.wait()
         self.check()
+
+    def _have_all_removed(self) -> bool:
+        unit = self.leader.unit
+        members = [stream for node, stream in self.streams.items() if node in unit.isr]
+        return unit.has_enough and all(stream.has_removed_all for stream in members)
 
     def tell(self, log: LedLog) -> None:
         """Followers have to be told something of a log."""
@@ -213,11 +216,12 @@ class Leading:
         """To all replicas, as the unit names them now."""
         replicas = [node for node in self.leader.unit.replicas if node != self.leader.node]
         for node in [node for node in self.streams if node not in replicas]:
-            self.streams.pop(node).release()
+            self.streams.pop(node).end()
             self._tasks.pop(node).cancel()
         for node in [node for node in replicas if node not in self.streams]:
             stream = FollowerStream(self.worker, node, self.leader, self.logs, self._links, self._settings)
             stream.on_confirmed, stream.on_deposed = self._on_confirmed, self.end
+            stream.on_removed = self._note_unit
             self.streams[node] = stream
             self._tasks[node] = asyncio.get_running_loop().create_task(stream.run())
 
@@ -256,7 +260,3 @@ class Leading:
             return set()
         members = [node for node in (*unit.isr, *unit.elr) if node in self.streams]
         return {node for node in members if self.streams[node].lost_at > unit.joined.get(node, 0)}
-
-
-async def _wait(event: asyncio.Event) -> None:
-    await event.wait()

@@ -61,6 +61,7 @@ class FollowerStream:
         self._leader, self._logs, self._links, self._settings = leader, logs, links, settings
         self.on_confirmed: Callable[[LedLog], None] = _ignore
         self.on_deposed: Callable[[], None] = _nothing
+        self.on_removed: Callable[[], None] = _nothing
         self.incarnation = self.lost_at = 0
         self.caught_up_at = asyncio.get_running_loop().time()
         """When it was last seen to have everything."""
@@ -68,7 +69,8 @@ class FollowerStream:
         """By log; only those that are aligned."""
         self._unaligned: dict[int, None] = dict.fromkeys(logs)
         self._behind: dict[int, None] = {}
-        self._removed: dict[int, asyncio.Future[None]] = {}
+        self._removed: dict[int, str] = {}
+        self._has_manifest = False
         self._changed = asyncio.Event()
         self._is_over = False
         self._copy = SnapshotCopy(self._call_of_epoch, settings.call_bytes)
@@ -82,21 +84,22 @@ class FollowerStream:
             self._unaligned[number] = None
         self._changed.set()
 
-    def remove(self, number: int) -> "asyncio.Future[None]":
-        """The log is gone; the future is done when it is gone there too."""
+    def remove(self, number: int, log_id: str) -> None:
+        """The log is gone."""
         self._known.pop(number, None)
         self._unaligned.pop(number, None)
         self._behind.pop(number, None)
-        future = self._removed[number] = asyncio.get_running_loop().create_future()
+        self._removed[number] = log_id
         self._changed.set()
-        return future
 
-    def release(self) -> None:
-        """The end: nobody waits for this follower any more."""
+    @property
+    def has_removed_all(self) -> bool:
+        """Whatever is gone here is gone there."""
+        return self._has_manifest and not self._removed
+
+    def end(self) -> None:
+        """Ends after the call that is under way, if it is not cancelled."""
         self._is_over = True
-        for future in self._removed.values():
-            if not future.done():
-                future.set_result(None)
 
     @property
     def has_everything_else(self) -> bool:
@@ -142,6 +145,8 @@ class FollowerStream:
         self.incarnation, self.lost_at = position.incarnation, position.lost_at
         names = tuple((log.number, log.log_id) for log in self._logs.values())
         await self._call_of_epoch(Manifest, logs=names)
+        self._has_manifest = True
+        self.on_removed()
 
     async def _round(self) -> None:
         if not self._behind and not self._removed and not self._unaligned:
@@ -199,7 +204,7 @@ class FollowerStream:
             parts.append(part)
             payload += frames
             room -= part.frame_bytes
-        removed = tuple(self._removed)
+        removed = tuple(self._removed.items())
         position = await self._call_of_epoch(Append, payload, parts=tuple(parts), removed=removed)
         self._have_removed(removed)
         for each in position.logs:
@@ -276,11 +281,11 @@ class FollowerStream:
                 if not self._needs(log, known):
                     self._behind.pop(number, None)
 
-    def _have_removed(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            future = self._removed.pop(number, None)
-            if future is not None and not future.done():
-                future.set_result(None)
+    def _have_removed(self, removed: Sequence[tuple[int, str]]) -> None:
+        for number, _ in removed:
+            self._removed.pop(number, None)
+        if removed:
+            self.on_removed()
 
     async def _throttle(self, size_bytes: int) -> None:
         rate = self._settings.catch_up_bytes_per_second

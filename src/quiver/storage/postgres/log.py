@@ -54,8 +54,7 @@ class PostgresLog:
 
     @property
     def end_offset(self) -> int:
-        memory = self._memory
-        return self.state.end_offset if memory is None else memory.frames.end_offset
+        return (self.state if self._memory is None else self._memory.frames).end_offset
 
     @property
     def last_frame(self) -> LastFrame:
@@ -75,8 +74,7 @@ class PostgresLog:
 
     @property
     def last_append_time_ms(self) -> int:
-        memory = self._memory
-        return self.state.last_append_time_ms if memory is None else memory.frames.last_append_time_ms
+        return (self.state if self._memory is None else self._memory.frames).last_append_time_ms
 
     @property
     def failure(self) -> str | None:
@@ -251,17 +249,14 @@ class PostgresLog:
         return self.end_offset if memory is None else memory.frames.offset_for_time(time_ms)
 
     async def end_offset_of_epoch(self, epoch: int) -> int:
-        memory = self._memory
-        epochs = self.state.epochs if memory is None else memory.frames.epochs
-        frames_end = self.state.frames_end if memory is None else memory.frames.frames_end
-        return epochs.end_offset_of(epoch, start_offset=self.start_offset, end_offset=frames_end)
+        frames = self.state if self._memory is None else self._memory.frames
+        return frames.epochs.end_offset_of(epoch, start_offset=self.start_offset, end_offset=frames.frames_end)
 
     async def find_priority(self, offset: int, priorities: int) -> int | None:
         self._check_open()
         found = await self._reader.find_priority(offset, priorities)
-        memory = self._memory
-        if found is None and memory is not None:
-            return memory.frames.find_priority(offset, priorities)
+        if found is None and self._memory is not None:
+            return self._memory.frames.find_priority(offset, priorities)
         return found
 
     async def count_by_priority(self, offset: int) -> list[int]:
@@ -292,13 +287,7 @@ class PostgresLog:
     async def skip_to(self, offset: int) -> None:
         async with self._turn:
             await self._prepare_change()
-            if offset <= self.end_offset:
-                return
-            await self._ends.reserve(offset)
-            if self._memory is None:
-                self.state.end_offset = offset
-            else:
-                self._memory.frames.end_offset = offset
+            await self._ends.skip_to(offset, self._memory)
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:

@@ -91,7 +91,11 @@ class Host:
 
     async def _open(self, storage: UnitStorage, place: Place) -> ReplicatedLog:
         kind = self._catalogue.logs[place]
-        log = self.logs[place] = await storage.open_log(place.log_id, OPTIONS[kind])
+        log = await storage.open_log(place.log_id, OPTIONS[kind])
+        if place in self._catalogue.deleted:  # meanwhile
+            await storage.delete_logs(place.log_id)
+            raise NotLeader(what=place.log_id)
+        self.logs[place] = log
         if kind == "journal":
             await self._replay(place, log)
         return log
