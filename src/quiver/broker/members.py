@@ -53,7 +53,7 @@ class ClusterMembers(NamedTuple):
     nodes: list[MemberNode]
 
 
-class Members(Protocol):
+class ClusterMembership(Protocol):
     @property
     def node(self) -> str:
         """The id of this one."""

@@ -59,7 +59,7 @@ async def ensure_setup(coordination: Coordination, wanted: Setup) -> Setup:
 
 
 async def restart_workers(coordination: Coordination) -> None:
-    """Whoever runs them starts them again, and so reads anew what their logs have."""
+    """Whoever runs them starts them again, and so reads again what their logs have."""
     for key, _, _ in (await coordination.range(records.WORKERS)).items:
         is_done = False
         while not is_done:

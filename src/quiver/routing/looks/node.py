@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from quiver.broker.broker import Broker
 from quiver.broker.health import HealthReport
-from quiver.broker.members import ClusterMembers, MemberNode, Members, ReplicaSet, WorkerPlace
+from quiver.broker.members import ClusterMembers, ClusterMembership, MemberNode, ReplicaSet, WorkerPlace
 from quiver.broker.node import ClusterStatus
 from quiver.model.errors import NotSupported, QuiverError
 from quiver.routing.looks.requests import GetHealth, GetStatus
@@ -14,7 +14,7 @@ from quiver.routing.scatter import Look, Scatter
 class RoutedNode:
     def __init__(self, local: Broker, scatter: Scatter) -> None:
         self._local, self._scatter = local.node, scatter
-        self.members: Members | None = None
+        self.members: ClusterMembership | None = None
         """Where workers move between brokers."""
 
     async def health(self) -> HealthReport:
@@ -53,13 +53,13 @@ class RoutedNode:
     async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
         return await self._several().reassign(worker, nodes, dry_run=dry_run)
 
-    def _several(self) -> Members:
+    def _several(self) -> ClusterMembership:
         if self.members is None:
             raise NotSupported(feature="a cluster of one broker on a data directory")
         return self.members
 
 
-def _health_of_member(members: Members, look: Look[HealthReport], own: int) -> HealthReport:
+def _health_of_member(members: ClusterMembership, look: Look[HealthReport], own: int) -> HealthReport:
     """This broker is ready when it is a member and what it runs is well; the rest is for others to be ready for."""
     problems: dict[str, str] = members.problems()
     warnings: dict[str, str] = members.warnings()
