@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from quiver.replication.leading import ReplicationSettings
+from quiver.replication.settings import ReplicationSettings
 from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
@@ -61,17 +61,17 @@ class EngineUnderTest:
         self._followers = self._followers or [MemoryStorage(), MemoryStorage()]
         group = ReplicaGroup([local, *self._followers], ReplicationSettings(checks_epochs=False))
         await group.open()
-        return LeaderStorage(group)
+        return LeaderStorage(group, await group.lead())
 
 
 class LeaderStorage:
-    """The first node of several; they are closed together."""
+    """That of the first node of several; they are closed together."""
 
-    def __init__(self, group: ReplicaGroup) -> None:
-        self._group = group
+    def __init__(self, group: ReplicaGroup, storage: Storage) -> None:
+        self._group, self._storage = group, storage
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._group.nodes[0], name)
+        return getattr(self._storage, name)
 
     async def close(self) -> None:
         await self._group.close()
@@ -82,6 +82,8 @@ def skip_what_it_does_not_do(request: pytest.FixtureRequest) -> None:
     name = request.node.originalname
     if "[replicated-" in request.node.name and ("truncat" in name or name in USING_TRUNCATION):
         pytest.skip("what is replicated is cut by a new leader only")
+    if name == "test_epochs_rise" and "[replicated-" in request.node.name:
+        pytest.skip("the storage of a unit is for one start: the next one comes from the node")
 
 
 @pytest.fixture(params=KINDS)

@@ -16,15 +16,17 @@ class NodeInfo(NamedTuple):
     incarnation: int
     state: NodeState = "alive"
     rack: str = ""
+    lost_at: int = 0
+    """The last incarnation that began after a stop that was not clean."""
 
 
 Nodes = Mapping[int, NodeInfo]
 
 
-def changed_units(units: Mapping[str, Unit], nodes: Nodes) -> dict[str, Unit]:
-    """Units that have to be written, each by compare-and-swap on the revision it was read with."""
-    changed = ((name, next_unit(unit, nodes)) for name, unit in units.items())
-    return {name: unit for name, unit in changed if unit is not None and unit != units[name]}
+def changed_units(units: Mapping[int, Unit], nodes: Nodes) -> dict[int, Unit]:
+    """By worker: units that have to be written, each by compare-and-swap on the revision it was read with."""
+    changed = ((worker, next_unit(unit, nodes)) for worker, unit in units.items())
+    return {worker: unit for worker, unit in changed if unit is not None and unit != units[worker]}
 
 
 def next_unit(unit: Unit, nodes: Nodes) -> Unit | None:
@@ -38,6 +40,21 @@ def next_unit(unit: Unit, nodes: Nodes) -> Unit | None:
     return _preferred(unit, nodes)
 
 
+def _without_lost(unit: Unit, nodes: Nodes) -> Unit:
+    """Members of a unit that acks before it syncs do not count if they have stopped uncleanly since they joined,
+    unless all have, and are back: then what they have is what is left."""
+    members = dict.fromkeys((*unit.isr, *unit.elr))
+    lost = {node for node in members if node in nodes and nodes[node].lost_at > unit.joined.get(node, 0)}
+    if not lost or not unit.is_volatile:
+        return unit
+    if lost >= members.keys():
+        joined = {**unit.joined, **{node: nodes[node].incarnation for node in lost}}
+        return msgspec.structs.replace(unit, joined=joined, loss_epoch=unit.epoch + 1)
+    isr = tuple(node for node in unit.isr if node not in lost)
+    elr = tuple(node for node in unit.elr if node not in lost)
+    return msgspec.structs.replace(unit, isr=isr, elr=elr)
+
+
 def _leads(unit: Unit, nodes: Nodes) -> bool:
     """Whether the leader is the process that was named."""
     node = nodes.get(unit.leader)
@@ -46,6 +63,7 @@ def _leads(unit: Unit, nodes: Nodes) -> bool:
 
 def _elected(unit: Unit, nodes: Nodes) -> Unit | None:
     """From the in-sync set, else from the eligible leaders, else nobody. Dead nodes leave the set with it."""
+    before, unit = unit, _without_lost(unit, nodes)
     live = [node for node in _in_order(unit) if node in unit.isr and node in nodes]
     if live:
         return _led(unit.with_set(tuple(live)), _best(live, nodes), nodes)
@@ -54,9 +72,9 @@ def _elected(unit: Unit, nodes: Nodes) -> Unit | None:
         leader = _best(eligible, nodes)
         others = tuple(node for node in dict.fromkeys((*unit.isr, *unit.elr)) if node != leader)
         return _led(msgspec.structs.replace(unit, isr=(leader,), elr=others), leader, nodes)
-    if unit.leader == NOBODY:
+    if before.leader == NOBODY:
         return None
-    return msgspec.structs.replace(unit, leader=NOBODY, incarnation=0, epoch=unit.epoch + 1)
+    return msgspec.structs.replace(before, leader=NOBODY, incarnation=0, epoch=before.epoch + 1)
 
 
 def _preferred(unit: Unit, nodes: Nodes) -> Unit | None:
@@ -119,3 +137,43 @@ def place(count: int, nodes: Nodes, load: Mapping[int, int]) -> tuple[int, ...]:
         chosen.append(best)
         left.remove(best)
     return tuple(chosen)
+
+
+def new_units(workers: Iterable[int], nodes: Nodes, *, replica_count: int, min_isr: int) -> dict[int, Unit]:
+    """The units of workers that have none yet, in a new cluster: replicas and preferred leaders are spread evenly.
+
+    Nobody leads them yet. The sets are as large as the cluster allows.
+    """
+    load: dict[int, int] = {}
+    leaders: dict[int, int] = {}
+    found = {}
+    for worker in workers:
+        chosen = place(replica_count, nodes, load)
+        if not chosen:
+            return {}
+        order = tuple(sorted(chosen, key=lambda node: (leaders.get(node, 0), load.get(node, 0), node)))
+        leaders[order[0]] = leaders.get(order[0], 0) + 1
+        for node in order:
+            load[node] = load.get(node, 0) + 1
+        joined = {node: nodes[node].incarnation for node in order}
+        found[worker] = Unit(replicas=order, isr=order, min_isr=min(min_isr, len(order)), joined=joined)
+    return found
+
+
+def moved_off(units: Mapping[int, Unit], node: int, nodes: Nodes) -> dict[int, Unit]:
+    """By worker: reassignments after which a node, dead or alive, has no replica. Units for whose replica there is no
+    other place stay as they are."""
+    load: dict[int, int] = {}
+    for unit in units.values():
+        for replica in unit.replicas:
+            load[replica] = load.get(replica, 0) + 1
+    moved = {}
+    for worker, unit in units.items():
+        others = {each: info for each, info in nodes.items() if each != node and each not in unit.replicas}
+        new = next(iter(place(1, others, load)), None)
+        if node not in unit.replicas or node in unit.removing or new is None:
+            continue
+        load[new] = load.get(new, 0) + 1
+        stays = [each for each in unit.replicas if each not in unit.removing]
+        moved[worker] = begin_reassignment(unit, [new if each == node else each for each in stays])
+    return moved

@@ -39,31 +39,26 @@ class Follower:
     def __init__(self) -> None:
         self.epoch = 0
         """The latest that it knows of."""
-        self.is_aligned = False
-        """In this epoch: its log is the beginning of its leader's."""
-        self.watermark = 0
+        self.aligned: set[int] = set()
+        """In this epoch, by number: logs that are the beginning of their leader's."""
 
     def promise(self, epoch: int) -> bool:
         """Refuses everything older from now on. False for an epoch that is older itself."""
         if epoch < self.epoch:
             return False
         if epoch > self.epoch:
-            self.epoch, self.is_aligned = epoch, False
+            self.epoch, self.aligned = epoch, set()
         return True
 
-    def verdict(self, epoch: int, base: int, end_offset: int) -> Verdict:
+    def verdict(self, epoch: int, number: int, base: int, end_offset: int) -> Verdict:
         """On frames of an epoch that follow `base`, for a log with an end."""
         if not self.promise(epoch):
             return "stale"
-        if not self.is_aligned:
+        if number not in self.aligned:
             return "align"
         return "gap" if base > end_offset else "take"
 
-    def align(self, epoch: int) -> None:
-        """Its log was cut where it leaves that of the leader of an epoch."""
+    def align(self, epoch: int, number: int) -> None:
+        """A log was cut where it leaves that of the leader of an epoch."""
         if epoch == self.epoch:
-            self.is_aligned = True
-
-    def commit(self, watermark: int, end_offset: int) -> None:
-        """What the leader says is committed, as far as this log has it."""
-        self.watermark = max(self.watermark, min(watermark, end_offset))
+            self.aligned.add(number)

@@ -1,65 +1,92 @@
-"""What the leader of a log decides: the watermark, and who is in the in-sync set. Pure.
+"""What the leader of a unit decides: the watermarks of its logs, and who is in the in-sync set. Pure.
 
 The set is changed in coordination first. While it is not known whether a change was made, old and new members must
 confirm.
 """
 
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from quiver.replication.progress import LogProgress
 from quiver.replication.unit import Unit
 
 
 class Leader:
-    """`propose` gives a change to write; `adopt` what coordination has, whoever wrote it."""
+    """Logs have numbers. `propose` gives a change to write; `adopt` what coordination has, whoever wrote it."""
 
-    def __init__(self, node: int, unit: Unit, revision: int, end_offset: int) -> None:
-        """`end_offset` is what this replica has on disk at its election."""
+    def __init__(self, node: int, unit: Unit, revision: int) -> None:
         self.node, self.epoch = node, unit.epoch
         self.unit, self.revision = unit, revision
         """As coordination had it when it was last read."""
         self.proposed: Unit | None = None
         """Written over that revision, with an outcome that is not known."""
-        self.election_end = end_offset
-        self.watermark = 0
-        """Below is what is committed, as far as this leader knows."""
-        self._ends = {node: end_offset}
-        """By replica: the end that it has confirmed in this epoch."""
+        self.logs: dict[int, LogProgress] = {}
+        self._members = unit.isr
+
+    def add_log(self, number: int, *, election_end: int, end_offset: int) -> LogProgress:
+        """A log whose end on this replica's disk is `end_offset`."""
+        progress = self.logs[number] = LogProgress(election_end)
+        self.confirm(self.node, number, end_offset, end_offset)
+        return progress
+
+    def remove_log(self, number: int) -> None:
+        self.logs.pop(number, None)
 
     @property
     def is_open(self) -> bool:
         """Everything that it had at its election is committed: it may serve."""
-        return self.watermark >= self.election_end
+        return all(progress.is_open for progress in self.logs.values())
 
     @property
     def members(self) -> tuple[int, ...]:
         """Who must confirm."""
-        return self.unit.isr if self.proposed is None else tuple({*self.unit.isr, *self.proposed.isr})
+        return self._members
 
-    def confirmed(self, replica: int) -> int | None:
-        return self._ends.get(replica)
-
-    def confirm(self, replica: int, end_offset: int) -> bool:
-        """A replica has everything below an offset on disk. Confirmations may come late and repeatedly. Returns
-        whether the watermark has moved."""
-        if replica not in self.unit.replicas or end_offset <= self._ends.get(replica, -1):
+    def confirm(self, replica: int, number: int, end_offset: int, synced_offset: int) -> bool:
+        """A replica has everything of a log below an offset, and has synced what is below another one. Returns
+        whether a watermark has moved."""
+        progress = self.logs.get(number)
+        if progress is None or replica not in self.unit.replicas:
             return False
-        self._ends[replica] = end_offset
-        return self._advance()
+        progress.confirm(replica, end_offset, synced_offset)
+        return self.unit.has_enough and progress.advance(self._members)
+
+    def forget(self, replica: int) -> None:
+        """A replica was started again."""
+        for progress in self.logs.values():
+            progress.forget(replica)
+
+    def is_caught_up(self, replica: int) -> bool:
+        """It has everything that is committed, of all logs, also by leaders before this one: what this one had at its
+        election may be."""
+        return all(progress.ends.get(replica, -1) >= progress.enough for progress in self.logs.values())
 
     def joiners(self) -> tuple[int, ...]:
-        """Replicas outside the set that have everything that is committed, also by leaders before this one: what it
-        had at its election may be."""
-        enough = max(self.watermark, self.election_end)
+        """Replicas outside the set that may join it."""
         outside = (node for node in self.unit.replicas if node not in self.unit.isr)
-        return tuple(node for node in outside if self._ends.get(node, -1) >= enough)
+        return tuple(node for node in outside if self.is_caught_up(node))
 
-    def propose(self, isr: tuple[int, ...]) -> Unit | None:
+    def propose(
+        self,
+        isr: Collection[int],
+        *,
+        joined: Mapping[int, int] | None = None,
+        lost: Collection[int] = (),
+        is_volatile: bool = False,
+    ) -> Unit | None:
         """The unit with another set, to be written over the revision of `unit`; None where nothing would change. From
         now on the new members count. While the outcome of a change is not known, it is that change again."""
         if self.proposed is not None:
             return self.proposed
         wanted = tuple(node for node in self.unit.replicas if node in isr or node == self.node)
-        if set(wanted) == set(self.unit.isr):
+        is_volatile = is_volatile or self.unit.is_volatile
+        if set(wanted) == set(self.unit.isr) and is_volatile == self.unit.is_volatile:
             return None
-        self.proposed = self.unit.with_set(wanted)
+        new = {node: known for node, known in (joined or {}).items() if node not in self.unit.isr}
+        proposed = self.unit.with_set(wanted, lost=lost, joined=new)
+        self.proposed = msgspec.structs.replace(proposed, is_volatile=is_volatile)
+        self._members = tuple({*self.unit.isr, *wanted})
         return self.proposed
 
     def adopt(self, unit: Unit, revision: int) -> bool:
@@ -69,14 +96,7 @@ class Leader:
             return False
         if revision > self.revision:
             self.unit, self.revision, self.proposed = unit, revision, None
-            self._advance()
-        return True
-
-    def _advance(self) -> bool:
-        if len(self.unit.isr) < self.unit.min_isr:
-            return False
-        least = min(self._ends.get(node, -1) for node in self.members)
-        if least <= self.watermark:
-            return False
-        self.watermark = least
+            self._members = unit.isr
+            for progress in self.logs.values() if unit.has_enough else ():
+                progress.advance(self._members)
         return True

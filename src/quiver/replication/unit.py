@@ -1,12 +1,23 @@
-"""Who has the replicas of a unit, and who of them counts: what coordination keeps. Pure."""
+"""Who has the replicas of a unit, and who of them counts: what coordination keeps. Pure.
+
+A unit is a worker of the installation: all logs that its broker opens share a leader, an epoch and an in-sync set.
+"""
+
+from collections.abc import Collection, Mapping
 
 import msgspec
 
+from quiver.model.names import StartEpoch
+
+PREFIX = "unit/"
 NOBODY = -1
+WORKER_BITS = 8
+"""An installation has at most 256 workers."""
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """Two write it, both by compare-and-swap: the leader `isr` and `elr`, the controller everything else."""
+    """Two write it, both by compare-and-swap: the leader `isr`, `elr`, `joined` and `is_volatile`, the controller
+    everything."""
 
     replicas: tuple[int, ...]
     """Nodes, the preferred leader first."""
@@ -21,19 +32,43 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     adding: tuple[int, ...] = ()
     removing: tuple[int, ...] = ()
     min_isr: int = 1
+    joined: dict[int, int] = {}
+    """By node: the incarnation that was known to have everything."""
+    is_volatile: bool = False
+    """It has logs that are acked before they are synced: a member that has stopped uncleanly since it joined may have
+    lost some of it."""
+    loss_epoch: int = 0
+    """The last epoch that began without anybody who had surely everything: offsets may have been lost before it."""
 
     @property
     def key_value(self) -> bytes:
         return msgspec.json.encode(self)
 
-    def with_set(self, isr: tuple[int, ...]) -> "Unit":
-        """With another in-sync set. Whoever leaves a set that falls below `min_isr` is eligible; nobody needs to be
-        once the set is large enough, because from then on something may be committed without them."""
-        if len(isr) >= self.min_isr:
-            return msgspec.structs.replace(self, isr=isr, elr=())
-        left = [node for node in (*self.isr, *self.elr) if node not in isr]
-        return msgspec.structs.replace(self, isr=isr, elr=tuple(dict.fromkeys(left)))
+    @property
+    def has_enough(self) -> bool:
+        return len(self.isr) >= self.min_isr
+
+    def with_set(
+        self, isr: tuple[int, ...], *, lost: Collection[int] = (), joined: Mapping[int, int] | None = None
+    ) -> "Unit":
+        """With another in-sync set. Whoever leaves a set that falls below `min_isr` is eligible, unless it has lost
+        something; nobody needs to be once the set is large enough, because from then on something may be committed
+        without them."""
+        left = [node for node in (*self.isr, *self.elr) if node not in isr and node not in lost]
+        elr = () if len(isr) >= self.min_isr else tuple(dict.fromkeys(left))
+        known = {**self.joined, **(joined or {})}
+        kept = {node: known[node] for node in (*isr, *elr) if node in known}
+        return msgspec.structs.replace(self, isr=isr, elr=elr, joined=kept)
 
 
 def decode_unit(value: bytes) -> Unit:
     return msgspec.json.decode(value, type=Unit)
+
+
+def unit_key(worker: int) -> str:
+    return f"{PREFIX}{worker}"
+
+
+def start_epoch(worker: int, epoch: int) -> StartEpoch:
+    """Of the broker that runs a worker in an epoch of its unit: rises with the epoch, and no other worker has it."""
+    return StartEpoch(epoch << WORKER_BITS | worker)

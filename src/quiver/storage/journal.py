@@ -34,7 +34,7 @@ from quiver.system.clock import Clock
 logger = logging.getLogger(__name__)
 
 OPTIONS = LogOptions(durability="fsync", segment_bytes=4 * MIB)
-OPTIONS_FOR_WRITE = LogOptions(durability="interval", segment_bytes=4 * MIB)
+OPTIONS_FOR_WRITE = LogOptions(durability="interval", segment_bytes=4 * MIB, syncs_what_counts=True)
 """For owners that use `write`, which syncs where it is asked to."""
 SNAPSHOTS_KEPT = 3
 _FRAME_BYTES = 16 * MIB

@@ -23,6 +23,10 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     roll_after_ms: int = 86_400_000
     buffers_publishes: bool = False
     """Frames that are in no transaction may wait in the engine's local buffer, if it has one, during an outage."""
+    syncs_what_counts: bool = False
+    """The owner calls `sync` for what must not be lost, and does without the rest after a restart."""
+    min_replicas: int = 0
+    """In sync, for an append to be taken, if there are replicas; 0: what holds for all logs."""
 
 
 class Compaction(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,6 +72,14 @@ class Dirt(NamedTuple):
     @property
     def ratio(self) -> float:
         return self.dirty_bytes / self.total_bytes if self.total_bytes else 0.0
+
+
+class LastFrame(NamedTuple):
+    """Where the frames of a log end; its `end_offset` may be above."""
+
+    epoch: int
+    """Of the last one; -1 when there is none, or when that is not known any more."""
+    end_offset: int
 
 
 class Snapshot(NamedTuple):
@@ -126,6 +138,9 @@ class Log(Protocol):
     def end_offset(self) -> int:
         """The offset the next frame gets at the least; never goes down, except by truncate."""
         ...
+
+    @property
+    def last_frame(self) -> LastFrame: ...
 
     @property
     def readable_offset(self) -> int:
@@ -229,6 +244,10 @@ class Log(Protocol):
         """Removes frames at and above an offset (which must be a frame boundary)."""
         ...
 
+    async def skip_to(self, offset: int) -> None:
+        """The next frame is at this offset or above, also after a restart."""
+        ...
+
     async def drop_front(self, offset: int) -> int:
         """Removes whole segments below an offset; returns the new start offset."""
         ...
@@ -325,15 +344,16 @@ class Storage(Protocol):
         ...
 
     async def delete_logs(self, directory: str) -> None:
-        """Closes and removes every log below a directory of log ids, such as `topics/17`, with their files.
+        """Closes and removes every log below a directory of log ids, such as `topics/17`, with their files; or the
+        log that has this id.
 
         What is open must have nothing under way. It may be cancelled, and called again for what is left.
         """
         ...
 
     async def discard_logs(self, directory: str) -> None:
-        """Closes every log below a directory that is open here, and writes nothing to them any more: another process
-        removes their files."""
+        """Closes every log below a directory, or the log with this id, if it is open here, and writes nothing to it
+        any more: another process removes the files."""
         ...
 
     async def list_logs(self, prefix: str = "") -> list[str]: ...

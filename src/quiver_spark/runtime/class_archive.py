@@ -25,24 +25,33 @@ _UNUSED_DAYS = 30
 _makers: list[subprocess.Popen[bytes]] = []
 
 
-def archive_options(home: Path, java_version: str) -> str:
-    """Options of Java for a session whose Spark is in `home`; empty while there is no archive for it.
+class ClassArchive:
+    """The archive for sessions whose Spark is in `home`, as far as there is one."""
 
-    Then one is made in the background, for the next sessions, unless that was tried in the last day.
-    """
-    place = home.parent / f"classes-{_digest(home, java_version)}"
-    if any(character.isspace() for character in str(place)):
-        return ""  # Spark divides the options of Java at spaces
-    try:
-        archive = next(filter(is_whole, place.parent.glob(f"{place.name}-*.jsa")), None)
-        if archive is not None:
-            os.utime(archive)
-            return f"-XX:SharedArchiveFile={archive} {QUIET}"
-        if _may_try(place.with_suffix(".tried")):
-            _start_making(place)
-    except OSError:
-        pass  # the cache cannot be read or written: a session starts without it
-    return ""
+    def __init__(self, home: Path, java_version: str) -> None:
+        self._place = home.parent / f"classes-{_digest(home, java_version)}"
+        self._is_missing = False
+
+    def options(self) -> str:
+        """Options of Java; empty while there is no archive."""
+        if any(character.isspace() for character in str(self._place)):
+            return ""  # Spark divides the options of Java at spaces
+        try:
+            archive = next(filter(is_whole, self._place.parent.glob(f"{self._place.name}-*.jsa")), None)
+            if archive is not None:
+                os.utime(archive)
+                return f"-XX:SharedArchiveFile={archive} {QUIET}"
+            self._is_missing = True
+        except OSError:
+            pass  # the cache cannot be read: a session starts without it
+        return ""
+
+    def make_if_missing(self) -> None:
+        """After `options` found none: one is made in the background, for the next sessions, unless that was tried in
+        the last day."""
+        with contextlib.suppress(OSError):  # the cache cannot be written
+            if self._is_missing and _may_try(self._place.with_suffix(".tried")):
+                _start_making(self._place)
 
 
 def keep(made: Path, place: Path) -> bool:

@@ -8,17 +8,19 @@ source cannot prevent that. `NarrowReads`: a Python source does not learn which 
 import logging
 from typing import TYPE_CHECKING, Any
 
-from quiver_spark.runtime.java_source import compiled
+from quiver_spark.runtime.java_source import JavaClass, compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _logger = logging.getLogger(__name__)
 _PACKAGE = "quiver_spark.runtime"
-_RULE = "PlanEachQuery"
-_FASTER = {"NarrowReads": "extraOptimizations", "PlainScans": "extraStrategies"}
-_PARTS = {"NarrowReads": ("FilterHints", "FrameSummaries")}
-"""Classes that another one uses."""
+_RULE = JavaClass(_PACKAGE, "PlanEachQuery")
+_FASTER = {
+    JavaClass(_PACKAGE, "NarrowReads", ("FilterHints", "FrameSummaries")): "extraOptimizations",
+    JavaClass(_PACKAGE, "PlainScans"): "extraStrategies",
+}
+CLASSES = (_RULE, *_FASTER)
 
 
 def plan_each_query(spark: "SparkSession") -> None:
@@ -36,23 +38,23 @@ def plan_each_query(spark: "SparkSession") -> None:
             str(error).partition("\n")[0],
         )
         return
-    for name, where in _FASTER.items():
+    for rule, where in _FASTER.items():
         try:
-            _add(spark, name, where)
+            _add(spark, rule, where)
         except Exception as error:
             _logger.warning(
                 "queries of this session read all columns that load() has; name those you need by schema() (%s: %s)",
-                name,
+                rule.name,
                 str(error).partition("\n")[0],
             )
 
 
-def _add(spark: "SparkSession", name: str, where: str) -> None:
+def _add(spark: "SparkSession", rule: JavaClass, where: str) -> None:
     """Adds a rule or strategy to those of the session, unless it is there."""
     planner: Any = spark._jsparkSession.experimental()
     known = getattr(planner, where)()
-    if f"quiver.spark.{name}" not in _class_names(known):
-        getattr(planner, f"{where}_$eq")(known.appended(compiled(spark, _PACKAGE, (*_PARTS.get(name, ()), name))))
+    if f"quiver.spark.{rule.name}" not in _class_names(known):
+        getattr(planner, f"{where}_$eq")(known.appended(compiled(spark.sparkContext, rule)))
 
 
 def _class_names(rules: Any) -> list[str]:

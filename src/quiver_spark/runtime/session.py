@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from quiver.model.errors import InvalidRequest, NotSupported
 from quiver_spark.runtime.class_archive import SETTING as ARCHIVE_SETTING
-from quiver_spark.runtime.class_archive import archive_options
+from quiver_spark.runtime.class_archive import ClassArchive
 from quiver_spark.runtime.cluster import address_towards, is_local, join
 from quiver_spark.runtime.failures import log_no_contexts, spark_failures
+from quiver_spark.runtime.java_source import compile_meanwhile
+from quiver_spark.runtime.query_plans import CLASSES as QUERY_CLASSES
 from quiver_spark.runtime.query_plans import plan_each_query
 from quiver_spark.runtime.spark_home import installed_pyspark
-from quiver_spark.tables.topic_catalog import DEFAULT_CATALOG, has_catalog, register_tables
+from quiver_spark.tables.topic_catalog import CATALOG_CLASS, DEFAULT_CATALOG, has_catalog, register_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,42 +55,63 @@ def session(app_name: str = "quiver", master: str | None = None, **conf: object)
     is a remote one: that needs no Java here, and a Python with quivermq[spark] there.
     Raises InvalidRequest if there is no Java or no pyspark, ConnectionLost if there is no master.
     """
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
     given = {_name(key): _text(value) for key, value in conf.items()}
     if master is not None and master.startswith(_REMOTE):
+        _import_pyspark()
         return _remote(app_name, master, given)
+    _import_pyspark()
     java = find_java()
+    from pyspark.sql import SparkSession
+
     running = SparkSession.getActiveSession()
     if running is not None:
         return _adopted(running, given)
     given = {**_submitted(), **given}
     master = master or given.get("spark.master") or os.environ.get("SPARK_MASTER") or _LOCAL
-    settings = {**_settings(master), **given, "spark.master": master}
+    settings = {"spark.app.name": app_name, **_settings(master), **given, "spark.master": master}
     _choose_python(settings)
+    archive = None
     with spark_failures("starting a session"), installed_pyspark() if is_local(master) else nullcontext() as home:
         if home is not None and JAVA_OPTIONS not in given and settings.get(ARCHIVE_SETTING) != "false":
-            settings[JAVA_OPTIONS] += f" {archive_options(home, java.version)}"
-        builder = SparkSession.builder.appName(app_name)
-        for key, value in settings.items():
-            builder = builder.config(key, value)
-        _import_meanwhile()
-        spark = builder.getOrCreate()
+            archive = ClassArchive(home, java.version)
+            settings[JAVA_OPTIONS] += f" {archive.options()}"
+        spark = _start(settings)
     if not is_local(master):
         join(spark)
         spark.conf.set(SHUFFLE_SETTING, given.get(SHUFFLE_SETTING, str(spark.sparkContext.defaultParallelism)))
     _prepare_queries(spark)
+    if archive is not None:
+        archive.make_if_missing()  # not before: it would take time from this session's start
     return spark
 
 
+def _start(settings: Mapping[str, str]) -> "SparkSession":
+    """What can be done beside the start of Java and of the session itself is done meanwhile."""
+    from pyspark import SparkConf, SparkContext
+    from pyspark.sql import SparkSession
+
+    _import_meanwhile()
+    context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+    compile_meanwhile(context, (*QUERY_CLASSES, CATALOG_CLASS))
+    builder = SparkSession.builder
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _import_pyspark() -> None:
+    try:
+        importlib.import_module("pyspark.sql")
+    except ImportError:
+        raise InvalidRequest(problem="pyspark is not installed: pip install 'quivermq[spark]'") from None
+
+
 def _import_meanwhile() -> None:
-    """While Java starts, there is a core for what is needed later: PySpark imports pandas, where it is installed, in
-    its first call with an argument, and the first query needs Quiver's client."""
+    """While Java starts, there is a core for what is needed later: PySpark imports its modules for tests, and pandas
+    where it is installed, in its first call with an argument, and the first query needs Quiver's client."""
 
     def load() -> None:
-        for name in ("pandas", "quiver_spark.broker_client"):
+        for name in ("pyspark.testing.utils", "pandas", "quiver_spark.broker_client"):
             with suppress(ImportError):
                 importlib.import_module(name)
 

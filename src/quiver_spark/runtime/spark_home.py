@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -10,7 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _HOME = "SPARK_HOME"
-_ZIPS = "python"
+_ZIPS, _PROGRAMS, _SUBMIT = "python", "bin", "spark-submit"
+_FORM = 2
+"""Of the home that is made here; another one gets another name."""
+_QUIET_SUBMIT = """#!/usr/bin/env bash
+# Spark's own program, without the line that Java begins with because Spark has it load a module of an incubator.
+quiet() {{
+  if IFS= read -r line; then
+    [[ $line == *"Using incubator modules"* ]] || printf '%s\\n' "$line"
+  else
+    printf '%s' "$line"
+  fi
+  exec cat
+}}
+exec {submit} "$@" 2> >(quiet >&2)
+"""
 
 
 @contextmanager
@@ -45,7 +60,7 @@ def _home_without_zips() -> Path | None:
     if installed != Path(pyspark.__path__[0]):
         return None
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "quiver-spark"
-    digest = hashlib.sha256(str(installed).encode()).hexdigest()[:12]
+    digest = hashlib.sha256(f"{installed} {_FORM}".encode()).hexdigest()[:12]
     home = cache / f"home-{pyspark.__version__}-{digest}"
     try:
         if not home.is_dir():
@@ -56,12 +71,18 @@ def _home_without_zips() -> Path | None:
 
 
 def _make_home(home: Path, installed: Path) -> None:
-    """Links to all parts of the installed one but the zips. Two processes may do this at the same time."""
+    """Links to all parts of the installed one but the zips, and a program that starts it without noise. Two processes
+    may do this at the same time."""
     home.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="home-", dir=home.parent))
-    for part in installed.iterdir():
-        if part.name != _ZIPS:
-            made.joinpath(part.name).symlink_to(part)
+    (made / _PROGRAMS).mkdir()
+    parts = [part for part in installed.iterdir() if part.name not in (_ZIPS, _PROGRAMS)]
+    programs = [program for program in (installed / _PROGRAMS).iterdir() if program.name != _SUBMIT]
+    for part in (*parts, *programs):
+        made.joinpath(part.relative_to(installed)).symlink_to(part)
+    submit = made / _PROGRAMS / _SUBMIT
+    submit.write_text(_QUIET_SUBMIT.format(submit=shlex.quote(str(installed / _PROGRAMS / _SUBMIT))))
+    submit.chmod(0o755)
     try:
         made.rename(home)
     except OSError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from quiver.model.errors import ConnectionLost, NotSupported, QuiverError
 from quiver.model.names import is_internal
-from quiver_spark.runtime.java_source import compiled
+from quiver_spark.runtime.java_source import JavaClass, compiled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 DEFAULT_CATALOG = "quiver"
 _SETTINGS = "spark.sql.catalog."
 _TIMEOUT = "10s"
-_PACKAGE = "quiver_spark.tables"
+CATALOG_CLASS = JavaClass("quiver_spark.tables", "TopicCatalog")
 
 
 class TopicTables:
@@ -105,4 +105,4 @@ def _install(spark: "SparkSession", catalog: str, options: dict[str, str]) -> No
     manager = sessions.sessionState().catalogManager()
     every = {**options, "bootstrap": given.address()}
     tables = TopicTables(given.address(), given.milliseconds("timeout", _TIMEOUT) / 1000)
-    compiled(spark, _PACKAGE, ["TopicCatalog"]).install(manager, catalog, every, schema, tables)
+    compiled(spark.sparkContext, CATALOG_CLASS).install(manager, catalog, every, schema, tables)

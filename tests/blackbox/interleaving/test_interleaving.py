@@ -4,7 +4,8 @@ A run takes its choices from a seed, though not its timing. In the suite the see
 40 seconds; `make chaos` (QUIVER_LONG=1) takes an hour, in rounds with seeds of their own that follow a new one.
 QUIVER_INTERLEAVE_SEED, QUIVER_INTERLEAVE_SECONDS (of a round) and QUIVER_INTERLEAVE_ROUNDS choose otherwise. Each
 start of the broker has one to three workers, which are killed one by one, too; QUIVER_INTERLEAVE_WORKERS lists other
-numbers.
+numbers. A minute has about eight kills (of all, of the supervisor, of one worker), and what two minutes leave in the
+copying groups takes about as long to drain.
 """
 
 import logging

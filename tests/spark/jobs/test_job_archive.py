@@ -69,11 +69,18 @@ def test_direct_reads_give_the_same(run: Archive, spark_broker: BrokerProcess, l
     assert run(topic).rows == 0, "the broker has nothing beyond what its files had"
 
 
+def _no_session() -> "SparkSession":
+    raise AssertionError("there is nothing to archive: Spark need not be started")
+
+
 def test_runs_go_on_where_the_last_one_ended(run: Archive, spark_broker: BrokerProcess, lake: Path) -> None:
     first, second = new_topic(spark_broker), new_topic(spark_broker)
     publish(spark_broker, first, 50)
     assert run(first).rows == 50
     assert run(first).rows == 0
+    for source in ({"topic": first}, {"topicPattern": f"{first}-.+"}):
+        nothing = archive.run(_no_session, {**source, "bootstrap": spark_broker.address}, lake)
+        assert (nothing.rows, bool(nothing.lines)) == (0, "topicPattern" in source)
     publish(spark_broker, first, 20, partition=1)
     publish(spark_broker, second, 30)
     with quiver.connect(spark_broker.address) as client:

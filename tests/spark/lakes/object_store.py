@@ -16,6 +16,8 @@ from pyarrow import fs
 
 BUCKET = "lakes"
 _OF_THIS_HOP = ("content-length", "expect", "transfer-encoding")
+_LONGER_THAN_CLIENTS_WAIT = 4.0
+"""Arrow's S3 client waits 3 s for a response."""
 _ERROR = b"<Error><Code>SlowDown</Code><Message>reduce your request rate</Message></Error>"
 
 
@@ -25,7 +27,8 @@ class Fault(NamedTuple):
     method: str
     part: str
     kind: str
-    """error: refused; lost: done, and the connection breaks before the response; slow: late; call: after `do`."""
+    """error: refused; lost: done, and the connection breaks before the response; slow: late; late: done, and the
+    client has given up when the response comes; call: after `do`."""
     times: int = 1
     do: Callable[[], None] = lambda: None
 
@@ -121,6 +124,8 @@ def _handler(server: ObjectStoreServer) -> type[BaseHTTPRequestHandler]:
                 fault.do()
             kept = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THIS_HOP}
             status, headers, content = server.forward(self.command, self.path, kept, body)
+            if kind == "late":
+                time.sleep(_LONGER_THAN_CLIENTS_WAIT)
             if kind == "lost":
                 self.close_connection = True
                 self.connection.close()

@@ -109,6 +109,7 @@ def test_a_store_that_is_slow_refuses_and_loses_responses(
     faults = (
         Fault("PUT", ".parquet", "error", times=2),
         Fault("PUT", ".parquet", "lost"),
+        Fault("PUT", ".parquet", "late"),
         Fault("PUT", COMMIT, "lost"),
         Fault("GET", COMMIT, "error"),
         Fault("HEAD", ".parquet", "slow"),

@@ -5,12 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.cluster.controller import NodeInfo, Nodes, begin_reassignment, changed_units, next_unit, place
+from quiver.cluster.controller import (
+    NodeInfo,
+    Nodes,
+    begin_reassignment,
+    changed_units,
+    moved_off,
+    new_units,
+    next_unit,
+    place,
+)
 from quiver.replication.unit import NOBODY, Unit
 
 UP = NodeInfo(1)
 AGAIN = NodeInfo(2)
 LEAVING = NodeInfo(1, "draining")
+LOST = NodeInfo(2, lost_at=2)
+CLEAN_SINCE = NodeInfo(3, lost_at=2)
+JOINED = {1: 1, 2: 1, 3: 1}
 ALL: Nodes = {1: UP, 2: UP, 3: UP}
 
 
@@ -51,6 +63,36 @@ def unit(leader: int, isr: tuple[int, ...], **fields: object) -> Unit:
         pytest.param(unit(1, (1,)), {1: LEAVING, 2: UP}, None, id="unless nobody else is in sync"),
         pytest.param(unit(2, (1, 2)), {1: LEAVING, 2: UP}, None, id="and gets none back"),
         pytest.param(
+            unit(1, (1, 2, 3), joined=JOINED),
+            {1: LOST, 2: UP, 3: UP},
+            unit(1, (1, 2, 3), joined=JOINED, epoch=8, incarnation=2),
+            id="what it has confirmed is on its disk",
+        ),
+        pytest.param(
+            unit(1, (1, 2, 3), is_volatile=True, joined=JOINED),
+            {1: LOST, 2: UP, 3: UP},
+            unit(2, (2, 3), is_volatile=True, joined={2: 1, 3: 1}, epoch=8),
+            id="it may have lost what it has confirmed",
+        ),
+        pytest.param(
+            unit(1, (1, 2, 3), is_volatile=True, joined={**JOINED, 1: 2}),
+            {1: CLEAN_SINCE, 2: UP, 3: UP},
+            unit(1, (1, 2, 3), is_volatile=True, joined={**JOINED, 1: 2}, epoch=8, incarnation=3),
+            id="it has joined again since",
+        ),
+        pytest.param(
+            unit(NOBODY, (1, 2), elr=(3,), is_volatile=True, joined=JOINED),
+            {1: LOST, 3: CLEAN_SINCE},
+            None,
+            id="the last one may come back with everything",
+        ),
+        pytest.param(
+            unit(NOBODY, (1, 2), is_volatile=True, joined=JOINED),
+            {1: LOST, 2: LOST},
+            unit(1, (1, 2), is_volatile=True, joined={1: 2, 2: 2}, epoch=8, incarnation=2, loss_epoch=8),
+            id="all have lost something, and nobody has more",
+        ),
+        pytest.param(
             unit(1, (1, 2), replicas=(2, 3, 1), adding=(3,), removing=(1,)),
             ALL,
             unit(2, (1, 2), replicas=(2, 3, 1), adding=(3,), removing=(1,), epoch=8),
@@ -72,7 +114,7 @@ def unit(leader: int, isr: tuple[int, ...], **fields: object) -> Unit:
 )
 def test_one_step(before: Unit, nodes: Nodes, after: Unit | None) -> None:
     assert next_unit(before, nodes) == after
-    assert changed_units({"u": before}, nodes) == ({} if after is None else {"u": after})
+    assert changed_units({4: before}, nodes) == ({} if after is None else {4: after})
 
 
 SETS = st.lists(st.sampled_from((1, 2, 3)), unique=True).map(tuple)
@@ -82,12 +124,15 @@ SETS = st.lists(st.sampled_from((1, 2, 3)), unique=True).map(tuple)
     SETS,
     SETS,
     st.sampled_from((NOBODY, 1, 2, 3)),
-    st.dictionaries(st.sampled_from((1, 2, 3)), st.sampled_from([UP, AGAIN, LEAVING])),
+    st.dictionaries(st.sampled_from((1, 2, 3)), st.sampled_from([UP, AGAIN, LEAVING, LOST])),
+    st.booleans(),
 )
 def test_it_comes_to_rest_and_elects_only_who_has_everything(
-    isr: tuple[int, ...], elr: tuple[int, ...], leader: int, nodes: Nodes
+    isr: tuple[int, ...], elr: tuple[int, ...], leader: int, nodes: Nodes, is_volatile: bool
 ) -> None:
-    current = unit(leader, isr, elr=tuple(node for node in elr if node not in isr))
+    others = tuple(node for node in elr if node not in isr)
+    current = unit(leader, isr, elr=others, is_volatile=is_volatile, joined=JOINED)
+    lost = {node for node, info in nodes.items() if info.lost_at} if is_volatile else set()
     for _ in range(4):
         after = next_unit(current, nodes)
         if after is None:
@@ -96,10 +141,14 @@ def test_it_comes_to_rest_and_elects_only_who_has_everything(
         assert {*after.isr, *after.elr} <= has_everything
         assert after.leader == NOBODY or after.leader in after.isr
         assert after.epoch == current.epoch + 1
+        if after.leader in lost and after.joined[after.leader] > current.joined.get(after.leader, 0):
+            assert has_everything <= lost
+            assert after.loss_epoch == after.epoch
         current = after
     else:
         raise AssertionError("it does not come to rest")
-    if any(node in nodes for node in {*current.isr, *current.elr}):
+    members = {*current.isr, *current.elr}
+    if any(node in nodes and node not in lost for node in members) or (lost and members <= lost):
         assert current.leader in nodes
         assert nodes[current.leader].incarnation == current.incarnation
 
@@ -127,3 +176,27 @@ def test_replicas_are_spread_over_racks_and_nodes() -> None:
     assert load[5] == 60
     assert load[3] == load[4] == 30
     assert load[0] == load[1] == load[2] == 20
+
+
+def test_a_new_cluster_spreads_replicas_and_leaders() -> None:
+    units = new_units(range(12), {n: NodeInfo(n + 5) for n in range(4)}, replica_count=3, min_isr=2)
+    assert len(units) == 12
+    for counted in ([unit.replicas[0] for unit in units.values()], [n for u in units.values() for n in u.replicas]):
+        assert {counted.count(node) for node in range(4)} == {len(counted) // 4}
+    assert units[0].joined == {node: node + 5 for node in units[0].isr}
+    led = changed_units(units, {n: NodeInfo(n + 5) for n in range(4)})
+    assert all(unit.leader == unit.replicas[0] and unit.epoch == 1 for unit in led.values())
+    alone = new_units([0], {7: UP}, replica_count=3, min_isr=2)[0]
+    assert (alone.replicas, alone.min_isr) == ((7,), 1)
+    assert new_units([0], {}, replica_count=3, min_isr=2) == {}
+
+
+def test_a_node_is_replaced() -> None:
+    placed = {0: (1, 2, 3), 1: (2, 3, 4), 2: (1, 4, 5)}
+    units = {worker: unit(nodes[0], nodes, replicas=nodes) for worker, nodes in placed.items()}
+    nodes = {2: UP, 3: UP, 4: UP, 5: UP}
+    moved = moved_off(units, 1, nodes)
+    assert moved.keys() == {0, 2}
+    assert (moved[0].replicas, moved[0].adding, moved[0].removing) == ((5, 2, 3, 1), (5,), (1,))
+    assert (moved[2].adding, moved[2].removing) == ((2,), (1,))
+    assert moved_off({0: unit(1, (1, 2, 3))}, 1, ALL) == {}

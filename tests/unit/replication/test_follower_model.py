@@ -5,7 +5,7 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quiver.replication.epoch_ends import last_epoch
+from quiver.replication.epoch_ends import last_epoch, last_epoch_up_to
 from quiver.replication.follower import EpochEnd, Follower, cut
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions
@@ -63,7 +63,8 @@ def test_the_last_epoch_of_a_log(epochs: Epochs, at_most: int) -> None:
         log = await storage.open_log("x", LogOptions())
         for offset, epoch in enumerate(epochs):
             await log.append([frame_at(offset, epoch=epoch)])
-        return await last_epoch(log, at_most)
+        assert last_epoch(log) == ends(epochs, 99)
+        return await last_epoch_up_to(log, at_most)
 
     assert asyncio.run(found()) == ends(epochs, at_most)
 
@@ -71,14 +72,13 @@ def test_the_last_epoch_of_a_log(epochs: Epochs, at_most: int) -> None:
 def test_what_a_follower_refuses() -> None:
     follower = Follower()
     assert follower.promise(4)
-    assert follower.verdict(3, 0, 0) == "stale"
-    assert follower.verdict(4, 0, 0) == "align"
-    follower.align(3)
-    assert follower.verdict(4, 0, 0) == "align"
-    follower.align(4)
-    assert follower.verdict(4, 0, 0) == "take"
-    assert follower.verdict(4, 5, 4) == "gap"
-    assert follower.verdict(5, 0, 0) == "align"
-    follower.commit(9, 4)
-    assert follower.watermark == 4
+    assert follower.verdict(3, 1, 0, 0) == "stale"
+    assert follower.verdict(4, 1, 0, 0) == "align"
+    follower.align(3, 1)
+    assert follower.verdict(4, 1, 0, 0) == "align"
+    follower.align(4, 1)
+    assert follower.verdict(4, 2, 0, 0) == "align"
+    assert follower.verdict(4, 1, 0, 0) == "take"
+    assert follower.verdict(4, 1, 5, 4) == "gap"
+    assert follower.verdict(5, 1, 0, 0) == "align"
     assert not follower.promise(4)

@@ -1,4 +1,4 @@
-"""A log with three replicas: what is committed, who is in sync, and what a new leader does."""
+"""Workers with three replicas: what is committed, who is in sync, and what a new leader does."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -8,15 +8,19 @@ import pytest
 
 from quiver.model.errors import NotEnoughReplicas, NotLeader, NotSupported
 from quiver.records.header import StampedFrame
-from quiver.replication.leading import ReplicationSettings
+from quiver.replication.settings import ReplicationSettings
+from quiver.replication.unit import start_epoch
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions
 from quiver.testing.replication.direct import ReplicaGroup
-from quiver.testing.replication.node import stored_values
+from quiver.testing.replication.frames import stored_values
 from unit.log.frames import frame_at
 
-LOG = "topics/1/0"
+LOG, OTHER = "topics/1/0", "topics/2/0"
 QUICK = ReplicationSettings(call_seconds=1.0, idle_seconds=0.02, lag_seconds=0.2)
+OPTIONS = LogOptions()
+SMALL = LogOptions(segment_bytes=1)
+INTERVAL = LogOptions(durability="interval")
 
 
 class Replicas(ReplicaGroup):
@@ -24,14 +28,31 @@ class Replicas(ReplicaGroup):
         self.locals = [MemoryStorage(), MemoryStorage(), MemoryStorage()]
         super().__init__(self.locals, QUICK)
 
-    async def stored(self, node: int) -> list[tuple[int, bytes]]:
-        log = await self.locals[node].open_log(LOG, LogOptions())
+    async def stored(self, node: int, log_id: str = LOG) -> list[tuple[int, bytes]]:
+        log = await self.locals[node].open_log(f"units/0/{log_id}", OPTIONS)
         return await stored_values(log, log.end_offset)
+
+    async def starts(self) -> list[int]:
+        return [(await local.open_log(f"units/0/{LOG}", OPTIONS)).start_offset for local in self.locals]
+
+    async def logs(self) -> list[list[str]]:
+        return [await local.list_logs() for local in self.locals]
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
             while not condition():
                 await self.nodes[0].changed()
+
+    async def until_same(self, wanted: Callable[[], "asyncio.Future[object]"]) -> None:
+        async with asyncio.timeout(30):
+            while not await wanted():
+                await asyncio.sleep(0)
+
+    async def elect(self, node: int, **fields: object) -> None:
+        unit = self.unit()
+        incarnation = self.nodes[node].member.incarnation
+        changed = {"leader": node, "incarnation": incarnation, "epoch": unit.epoch + 1, **fields}
+        await self.write(msgspec.structs.replace(unit, **changed))
 
 
 @pytest.fixture
@@ -43,12 +64,15 @@ async def group() -> AsyncIterator[Replicas]:
 
 
 def frames(first: int, count: int, epoch: int = 1) -> list[StampedFrame]:
-    return [frame_at(first + n, body=b"%d of %d" % (first + n, epoch), epoch=epoch) for n in range(count)]
+    return [
+        frame_at(first + n, body=b"%d of %d" % (first + n, epoch), epoch=start_epoch(0, epoch)) for n in range(count)
+    ]
 
 
 async def test_followers_have_the_same_bytes(group: Replicas) -> None:
-    log = await group.nodes[0].open_log(LOG, LogOptions())
-    assert log.leader_epoch == 1
+    storage = await group.lead()
+    assert await storage.next_start_epoch() == start_epoch(0, 1)
+    log = await storage.open_log(LOG, OPTIONS)
     for first in range(0, 50, 5):
         await log.append(frames(first, 5))
         assert log.readable_offset == first + 5
@@ -59,19 +83,20 @@ async def test_followers_have_the_same_bytes(group: Replicas) -> None:
     with pytest.raises(NotLeader):
         await log.append(frames(50, 1, epoch=2))
     with pytest.raises(NotLeader):
-        await group.nodes[1].open_log(LOG, LogOptions())
+        await group.lead(node=1)
 
 
 async def test_a_follower_leaves_the_set_and_comes_back(group: Replicas) -> None:
-    log = await group.nodes[0].open_log(LOG, LogOptions())
+    storage = await group.lead()
+    log = await storage.open_log(LOG, OPTIONS)
     await log.append(frames(0, 3))
     group.cut_off.add(2)
     await log.append(frames(3, 3))  # waits until the set is smaller
-    assert group.unit(LOG).isr == (0, 1)
+    assert group.unit().isr == (0, 1)
     group.cut_off.add(1)
     waiting = asyncio.ensure_future(log.append(frames(6, 1)))
-    await group.until(lambda: group.unit(LOG).isr == (0,))
-    assert group.unit(LOG).elr == (1,)
+    await group.until(lambda: group.unit().isr == (0,))
+    assert group.unit().elr == (1,)
     assert (log.readable_offset, log.end_offset) == (6, 7)
     assert "1 replicas are in sync" in str(log.outage)
     with pytest.raises(NotEnoughReplicas):
@@ -79,42 +104,160 @@ async def test_a_follower_leaves_the_set_and_comes_back(group: Replicas) -> None
     assert await log.read(6, max_bytes=100) is None
     assert await log.count_by_priority(0) == [0, 0, 6, 0, 0]
     assert await log.find_priority(6, 0b11111) is None
+    [status] = group.nodes[0].status()
+    assert status.is_led_here
+    assert status.lag_bytes[1] > 0
     group.cut_off.clear()
     await waiting
-    await group.until(lambda: len(group.unit(LOG).isr) == 3)
-    assert group.unit(LOG).elr == ()
+    await group.until(lambda: len(group.unit().isr) == 3)
+    assert group.unit().elr == ()
     await log.append(frames(7, 1))
     assert await group.stored(0) == await group.stored(1) == await group.stored(2)
+    assert group.nodes[0].status()[0].lag_bytes == {1: 0, 2: 0}
 
 
 async def test_a_new_leader_keeps_what_was_committed_and_nothing_else(group: Replicas) -> None:
-    old = await group.nodes[0].open_log(LOG, LogOptions())
+    storage = await group.lead()
+    old = await storage.open_log(LOG, OPTIONS)
     await old.append(frames(0, 4))
     group.cut_off |= {1, 2}
     waiting = asyncio.ensure_future(old.append(frames(4, 2)))  # is written, and reaches nobody
     while old.end_offset < 6:
         await asyncio.sleep(0)
-    unit = group.unit(LOG)
-    await group.write(LOG, msgspec.structs.replace(unit, leader=1, epoch=unit.epoch + 1, isr=(0, 1, 2)))
+    await group.elect(1, isr=(0, 1, 2))
     with pytest.raises(NotLeader):
         await waiting
-    assert old.is_over
+    assert storage.deposed.is_set()
     group.cut_off.clear()
-    new = await group.nodes[1].open_log(LOG, LogOptions())
+    new = await (await group.lead(node=1)).open_log(LOG, OPTIONS)
     await new.append(frames(4, 1, epoch=2))
     with pytest.raises(NotLeader):
         await old.append(frames(6, 1))
-    await group.until(lambda: len(group.unit(LOG).isr) == 3)
+    await group.until(lambda: len(group.unit().isr) == 3)
     await new.append(frames(5, 1, epoch=2))
     assert await group.stored(0) == await group.stored(1) == await group.stored(2)
     assert [offset for offset, _ in await group.stored(0)] == [0, 1, 2, 3, 4, 5]
     assert b"4 of 2" in (await group.stored(0))[4][1]
 
 
-async def test_a_leader_that_was_started_again_does_not_lead_its_old_epoch(group: Replicas) -> None:
-    await group.nodes[0].open_log(LOG, LogOptions())
-    unit = group.unit(LOG)
-    await group.write(LOG, msgspec.structs.replace(unit, incarnation=9, epoch=2))
-    assert not group.nodes[0].leads(LOG)
+async def test_each_start_has_an_epoch_of_its_own(group: Replicas) -> None:
+    before = await group.lead()
+    log = await before.open_log(LOG, OPTIONS)
+    await group.nodes[0].release(0)
+    again = await group.lead()
+    assert before.deposed.is_set()
+    assert await again.next_start_epoch() == start_epoch(0, 2)
     with pytest.raises(NotLeader):
-        await group.nodes[0].open_log(LOG, LogOptions())
+        await log.append(frames(0, 1))
+    await group.elect(0, incarnation=9)
+    assert not group.nodes[0].leads(0)
+    with pytest.raises(NotLeader):
+        await group.lead()
+
+
+async def test_logs_are_made_and_removed_everywhere(group: Replicas) -> None:
+    storage = await group.lead()
+    for log_id in (LOG, f"{LOG}-delivery", OTHER):
+        await (await storage.open_log(log_id, OPTIONS)).append(frames(0, 1))
+    assert await storage.list_logs("topics/1") == [LOG, f"{LOG}-delivery"]
+    await storage.delete_logs("topics/1")
+    assert await group.logs() == [[f"units/0/{OTHER}"]] * 3
+    again = await storage.open_log(LOG, OPTIONS)
+    await again.append(frames(0, 2))
+    assert await group.stored(2) == await group.stored(0)
+    group.cut_off.add(2)
+    await again.append(frames(2, 1))
+    assert group.unit().isr == (0, 1)
+    await storage.discard_logs("topics/2")
+    await (await storage.open_log("topics/3/0", OPTIONS)).append(frames(0, 1))
+    assert (await group.logs())[2] == ["units/0/topics/1/0", "units/0/topics/2/0"]
+    group.cut_off.clear()
+    await group.until(lambda: len(group.unit().isr) == 3)
+    assert await group.logs() == [["units/0/topics/1/0", "units/0/topics/3/0"]] * 3
+
+
+async def test_the_front_goes_when_the_snapshot_is_there(group: Replicas) -> None:
+    storage = await group.lead()
+    log = await storage.open_log(LOG, SMALL)
+    await log.append(frames(0, 10))
+    group.cut_off.add(2)
+    await log.append(frames(10, 10))
+    await log.save_snapshot(12, b"twelve" * 1000)
+    assert await log.drop_front(12) == 12
+    group.cut_off.clear()
+    await group.until(lambda: len(group.unit().isr) == 3)
+    await log.append(frames(20, 1))
+    for local in group.locals:
+        follower = await local.open_log(f"units/0/{LOG}", SMALL)
+        snapshot = await follower.load_snapshot()
+        assert snapshot == (12, b"twelve" * 1000)
+        assert (await stored_values(follower, 21))[-9:] == await group.stored(0)
+
+
+async def test_a_purge_reaches_followers(group: Replicas) -> None:
+    log = await (await group.lead()).open_log(LOG, OPTIONS)
+    await log.append(frames(0, 10))
+    await log.roll()
+    assert await log.drop_front(10) == 10
+    await log.append(frames(10, 1))
+    assert await group.starts() == [10, 10, 10]
+
+
+async def test_a_topic_may_want_more_replicas_than_its_unit(group: Replicas) -> None:
+    log = await (await group.lead()).open_log(LOG, LogOptions(min_replicas=3))
+    await log.append(frames(0, 1))
+    group.cut_off.add(2)
+    await log.append(frames(1, 1))
+    with pytest.raises(NotEnoughReplicas):
+        await log.append(frames(2, 1))
+
+
+async def test_a_member_that_may_have_lost_something_leaves_and_joins_again(group: Replicas) -> None:
+    storage = await group.lead()
+    log = await storage.open_log(LOG, INTERVAL)
+    assert group.unit().is_volatile
+    await log.append(frames(0, 3))
+    await log.sync()
+    seen: list[tuple[int, ...]] = []
+    await group.nodes[2].close()
+    await group.restart(2, group.locals[2], is_clean=False)
+    async with asyncio.timeout(30):
+        while group.unit().joined[2] == 1 if 2 in group.unit().joined else True:
+            seen.append(group.unit().isr)
+            await group.nodes[0].changed()
+    assert (0, 1) in seen
+    assert group.unit().joined == {0: 1, 1: 1, 2: 2}
+    await log.append(frames(3, 1))
+    assert await group.stored(2) == await group.stored(0)
+
+
+async def test_offsets_are_left_out_where_everybody_may_have_lost_some(group: Replicas) -> None:
+    storage = await group.lead()
+    await (await storage.open_log(LOG, INTERVAL)).append(frames(0, 3))
+    await (await storage.open_log(OTHER, OPTIONS)).append(frames(0, 3))
+    await group.elect(1, loss_epoch=2)
+    storage = await group.lead(node=1)
+    log, other = await storage.open_log(LOG, INTERVAL), await storage.open_log(OTHER, OPTIONS)
+    assert log.end_offset > 1000
+    assert other.end_offset == 3
+    await log.append(frames(log.end_offset, 1, epoch=2))
+    assert await group.stored(0) == await group.stored(1) == await group.stored(2)
+    assert len(await group.stored(0)) == 4
+
+
+async def test_replicas_move(group: Replicas) -> None:
+    """A unit of two nodes gets a third one in the place of the second."""
+    await group.write(msgspec.structs.replace(group.unit(), replicas=(0, 1), isr=(0, 1), epoch=2))
+    storage = await group.lead()
+    log = await storage.open_log(LOG, OPTIONS)
+    await log.append(frames(0, 5, epoch=2))
+    assert await group.stored(2) == []
+    unit = group.unit()
+    await group.write(msgspec.structs.replace(unit, replicas=(0, 2, 1), adding=(2,), removing=(1,)))
+    await group.until(lambda: 2 in group.unit().isr)
+    await group.write(msgspec.structs.replace(group.unit(), replicas=(0, 2), isr=(0, 2), adding=(), removing=()))
+    await log.append(frames(5, 1, epoch=2))
+    assert len(await group.stored(2)) == 6
+    async with asyncio.timeout(30):
+        while await group.locals[1].list_logs():
+            await asyncio.sleep(0)

@@ -89,7 +89,7 @@ class DataDirectory:
         while waiting:
             path, log_id = waiting.pop()
             names = self._files.names(path)
-            if log_id and _is_log(names):
+            if log_id and is_log(names):
                 found.append(log_id)
             else:
                 waiting += [(path / name, f"{log_id}/{name}" if log_id else name) for name in names]
@@ -118,6 +118,7 @@ class DataDirectory:
         return highest
 
 
-def _is_log(names: list[str]) -> bool:
-    """Any of its first files may be all that a power cut has left of a log."""
-    return any(name == "reserved" or name.startswith(EPOCHS) or name.endswith(".log") for name in names)
+def is_log(names: list[str]) -> bool:
+    """Any of its files may be all that a power cut, or a removal that was interrupted, has left of a log. Names of
+    directories have no dot."""
+    return any(name == "reserved" or name.startswith(EPOCHS) or "." in name for name in names)

@@ -17,7 +17,7 @@ from quiver.storage.local.wal.appends import OnEnd, WalAppends
 from quiver.storage.local.write_behind import WriteBehind
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.snapshots import MemorySnapshots
-from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LastFrame, LogOptions, Snapshot
 
 WRITE_ON_LOOP_BYTES = 256 * KIB
 
@@ -60,6 +60,12 @@ class LocalLog:
     def end_offset(self) -> int:
         memory = self._tiers.memory
         return self._view.tail.end_offset if memory is None else memory.frames.end_offset
+
+    @property
+    def last_frame(self) -> LastFrame:
+        memory = self._tiers.memory
+        tail = self._view.tail if memory is None else memory.frames
+        return LastFrame(tail.last_epoch, tail.frames_end)
 
     @property
     def readable_offset(self) -> int:
@@ -229,6 +235,17 @@ class LocalLog:
                 await writes.run(self._disk.truncate, offset)
                 self._tiers.memory = None
             self._memory_snapshots.remove_above(offset)
+
+    async def skip_to(self, offset: int) -> None:
+        async with self._turn:
+            self._tiers.check_open()
+            if offset > self.end_offset:
+                await self._resources.writes.run(self._behind.reserve, offset)
+                memory = self._tiers.memory
+                if memory is None:
+                    self._disk.skip_to(offset)
+                else:
+                    memory.frames.end_offset = offset
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:

@@ -12,7 +12,7 @@ from quiver.log.recovery.opening import open_segment_log
 from quiver.log.segment_log import SegmentLog
 from quiver.model.errors import Closed, PartitionOffline
 from quiver.model.names import StartEpoch
-from quiver.storage.local.data_directory import DataDirectory
+from quiver.storage.local.data_directory import DataDirectory, is_log
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.log import LocalLog, segment_limits
 from quiver.storage.local.resources import LocalResources
@@ -151,8 +151,9 @@ class LocalStorage:
             raise storage_error(log_id, error) from error
 
     async def discard_logs(self, directory: str) -> None:
-        prefix = f"{check_log_id(directory)}/"
-        async for log_id in paced([log_id for log_id in self._logs if log_id.startswith(prefix)]):
+        below = f"{check_log_id(directory)}/"
+        open_ = [log_id for log_id in self._logs if log_id == directory or log_id.startswith(below)]
+        async for log_id in paced(open_):
             if (log := self._logs.get(log_id)) is not None:
                 await log.discard()
                 self._logs.pop(log_id, None)
@@ -165,6 +166,9 @@ class LocalStorage:
         path = self._logs_path / directory
         self._directories.forget(path)
         names = await self.resources.background.run(self._files.names, path)
+        if is_log(names):
+            await self.resources.background.run(self._remove_log, path)
+            return
         chunks = (names[first : first + _REMOVED_IN_ONE_CALL] for first in range(0, len(names), _REMOVED_IN_ONE_CALL))
         await bounded_gather(
             lambda chunk: self.resources.background.run(self._remove_trees, path, chunk),
@@ -177,6 +181,10 @@ class LocalStorage:
     def _remove_trees(self, path: Path, names: list[str]) -> None:
         for name in names:
             self._files.remove_tree(path / name)
+
+    def _remove_log(self, path: Path) -> None:
+        self._files.remove_tree(path)
+        self._remove_directory(path)
 
     def _remove_directory(self, path: Path) -> None:
         """Makes the removal of its logs durable, and removes those above it that are empty then."""

@@ -12,7 +12,7 @@ from quiver.records.header import StampedFrame
 from quiver.storage.memory.compaction import MemoryCompaction
 from quiver.storage.memory.slice import MemorySlice
 from quiver.storage.memory.snapshots import MemorySnapshots
-from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LastFrame, LogOptions, Snapshot
 from quiver.system.randomness import SystemRandomness
 from quiver.system.threads import OnEnd, ThreadPool, Threads
 
@@ -46,6 +46,10 @@ class MemoryLog:
     @property
     def end_offset(self) -> int:
         return self._frames.end_offset
+
+    @property
+    def last_frame(self) -> LastFrame:
+        return LastFrame(self._frames.last_epoch, self._frames.frames_end)
 
     @property
     def readable_offset(self) -> int:
@@ -113,6 +117,9 @@ class MemoryLog:
         self._frames.truncate(offset)
         self._compaction.cut(offset)
         self._snapshots.remove_above(offset)
+
+    async def skip_to(self, offset: int) -> None:
+        self._frames.end_offset = max(self._frames.end_offset, offset)
 
     async def drop_front(self, offset: int) -> int:
         return self._frames.drop_front(offset)
@@ -229,7 +236,8 @@ class MemoryStorage:
         await self.discard_logs(directory)
 
     async def discard_logs(self, directory: str) -> None:
-        for log_id in await self.list_logs(f"{check_log_id(directory)}/"):
+        below = f"{check_log_id(directory)}/"
+        for log_id in [each for each in self._logs if each == directory or each.startswith(below)]:
             await self._logs.pop(log_id).close()
 
     async def list_logs(self, prefix: str = "") -> list[str]:

@@ -12,6 +12,7 @@ from quiver.log.retention import PassedTimes, SegmentAge, count_to_drop, is_due_
 from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_view import out_of_range
 from quiver.model.errors import InvalidRequest, StaleEpoch, StorageUnavailable
+from quiver.storage.postgres.appending.memory_tail import MemoryTail
 from quiver.storage.postgres.appending.recovery import END
 from quiver.storage.postgres.appending.state import PostgresLogState, SegmentTotals, encoded_epochs
 from quiver.storage.postgres.database.statements import sql
@@ -58,6 +59,12 @@ class LogEnds:
         async with self._transaction() as connection:
             await self._fenced(connection, "reserve", offset)
         self._state.reserved_offset = offset
+
+    async def skip_to(self, offset: int, memory: MemoryTail | None) -> None:
+        frames = self._state if memory is None else memory.frames
+        if offset > frames.end_offset:
+            await self.reserve(offset)
+            frames.end_offset = offset
 
     async def roll(self) -> None:
         state = self._state

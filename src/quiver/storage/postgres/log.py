@@ -10,7 +10,7 @@ from quiver.model.errors import Closed, PartitionOffline
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
-from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LogOptions, Snapshot
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LastFrame, LogOptions, Snapshot
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
 from quiver.storage.postgres.appending.pending import PendingAppend, resolve_append
 from quiver.storage.postgres.appending.recovery import segment_limits
@@ -54,8 +54,12 @@ class PostgresLog:
 
     @property
     def end_offset(self) -> int:
-        memory = self._memory
-        return self.state.end_offset if memory is None else memory.frames.end_offset
+        return (self.state if self._memory is None else self._memory.frames).end_offset
+
+    @property
+    def last_frame(self) -> LastFrame:
+        frames = self.state if self._memory is None else self._memory.frames
+        return LastFrame(frames.last_epoch, frames.frames_end)
 
     @property
     def readable_offset(self) -> int:
@@ -70,8 +74,7 @@ class PostgresLog:
 
     @property
     def last_append_time_ms(self) -> int:
-        memory = self._memory
-        return self.state.last_append_time_ms if memory is None else memory.frames.last_append_time_ms
+        return (self.state if self._memory is None else self._memory.frames).last_append_time_ms
 
     @property
     def failure(self) -> str | None:
@@ -246,17 +249,14 @@ class PostgresLog:
         return self.end_offset if memory is None else memory.frames.offset_for_time(time_ms)
 
     async def end_offset_of_epoch(self, epoch: int) -> int:
-        memory = self._memory
-        epochs = self.state.epochs if memory is None else memory.frames.epochs
-        frames_end = self.state.frames_end if memory is None else memory.frames.frames_end
-        return epochs.end_offset_of(epoch, start_offset=self.start_offset, end_offset=frames_end)
+        frames = self.state if self._memory is None else self._memory.frames
+        return frames.epochs.end_offset_of(epoch, start_offset=self.start_offset, end_offset=frames.frames_end)
 
     async def find_priority(self, offset: int, priorities: int) -> int | None:
         self._check_open()
         found = await self._reader.find_priority(offset, priorities)
-        memory = self._memory
-        if found is None and memory is not None:
-            return memory.frames.find_priority(offset, priorities)
+        if found is None and self._memory is not None:
+            return self._memory.frames.find_priority(offset, priorities)
         return found
 
     async def count_by_priority(self, offset: int) -> list[int]:
@@ -283,6 +283,11 @@ class PostgresLog:
                 self._memory = None
                 self._tail.clear()
             self._snapshots.remove_above(offset)
+
+    async def skip_to(self, offset: int) -> None:
+        async with self._turn:
+            await self._prepare_change()
+            await self._ends.skip_to(offset, self._memory)
 
     async def drop_front(self, offset: int) -> int:
         async with self._turn:

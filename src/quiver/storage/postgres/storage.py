@@ -234,8 +234,8 @@ class PostgresStorage:
             self.resources.cleaner.remove(state.id, [(row[0], state.start_offset)])
 
     async def discard_logs(self, directory: str) -> None:
-        prefix = f"{check_log_id(directory)}/"
-        for log_id in [log_id for log_id in self._logs if log_id.startswith(prefix)]:
+        below = f"{check_log_id(directory)}/"
+        for log_id in [each for each in self._logs if each == directory or each.startswith(below)]:
             await self._logs[log_id].discard()
             self._logs.pop(log_id, None)
 

@@ -19,7 +19,8 @@ def main() -> int:
     failed = 0
     for seed in range(options.first, options.first + options.seeds):
         report = ReplicationScenario(seed, options.seconds).run()
-        print(f"seed {seed}: {report.acked} of {report.sent} acked, {report.epochs} epochs, {report.trace_hash}")
+        shown = f"{report.acked} of {report.sent} acked, {report.epochs} epochs, {report.deleted} logs deleted"
+        print(f"seed {seed}: {shown}, {report.losses} losses, {report.trace_hash}", flush=True)
         for violation in report.violations[:5]:
             print(f"    {violation}")
         failed += bool(report.violations)

@@ -33,8 +33,8 @@ class CoordinationModel:
         """Those whose lease lasts."""
         return {node: info for node, (at, info) in self._seen.items() if self.world.now - at < LEASE_SECONDS}
 
-    def renew(self, node: int, incarnation: int) -> None:
-        self._seen[node] = self.world.now, NodeInfo(incarnation)
+    def renew(self, node: int, incarnation: int, lost_at: int) -> None:
+        self._seen[node] = self.world.now, NodeInfo(incarnation, lost_at=lost_at)
 
 
 class CoordinationClient:
@@ -52,8 +52,8 @@ class CoordinationClient:
     async def nodes(self) -> dict[int, NodeInfo]:
         return await self._call(self._model.nodes)
 
-    async def renew(self, incarnation: int) -> None:
-        await self._call(lambda: self._model.renew(self._node, incarnation))
+    async def renew(self, incarnation: int, lost_at: int) -> None:
+        await self._call(lambda: self._model.renew(self._node, incarnation, lost_at))
 
     async def commit(self, expected: Sequence[Expected], operations: Sequence[Operation]) -> Outcome:
         proposed = Proposed(0, list(expected), list(operations))

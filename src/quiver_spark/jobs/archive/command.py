@@ -147,7 +147,12 @@ def _follow(
         return started[0]
 
     with stopped_by_signals() as stop:
-        archive_once = partial(run, spark, stop=stop.is_set)
+
+        def archive_once() -> "Summary":
+            done = run(spark, stop=stop.is_set)
+            spark()  # if it cannot start, that is known at once, also while there is nothing to archive
+            return done
+
         total = Follow(archive_once, lambda: tidy(spark()), partial(_show_commit, output), every_seconds).until(stop)
     if output is not Output.JSON:
         show_summary(total, output)

@@ -91,9 +91,13 @@ def run(
     place = lake_place(lake)
     catalogue = open_catalogue(options)
     try:
-        chosen_extents(catalogue, options)
+        chosen = chosen_extents(catalogue, options)
         table = open_lake(place, create=True, settings=settings)
         left = remaining(table, catalogue, options)
+        if not (left or schema or infer_schema or compact_small_files):
+            table.add_topic_ids()
+            lines = [] if chosen else [f"no topic has a name that matches {options.pattern!r}"]
+            return Summary(job="archive", details={"topics": [], "version": table.version}, lines=lines)
         spark, watch = started(spark), Stopwatch()
         typed = columns_of_values(
             table, catalogue, [slice_ for _, slice_ in left], options, schema=schema, infer=infer_schema

@@ -58,6 +58,10 @@ def run(
     if dry_run:
         details |= {"dry_run": True, "would_read": [file.path for file in left]}
         return Summary(job="ingest", files=len(left), bytes=size, details=details)
+    if not left:
+        make_topic(target, bootstrap, partitions)
+        done.make()
+        return Summary(job="ingest", details={**details, "commits": 0})
     spark, watch = started(spark), Stopwatch()
     make_topic(target, bootstrap, partitions)
     done.make()
@@ -70,13 +74,17 @@ def run(
             with bar.watch(spark, sum(file.size_bytes for file in batch)):
                 count = write_once(frame, sink) - len(records)
             rows += count
-            whose = "1 file" if len(batch) == 1 else f"{len(batch):,} files"
-            commits.append((f"commit {len(commits) + 1}", count, f"{count:,} rows of {whose}"))
+            what = f"{_counted(count, 'row')} of {_counted(len(batch), 'file')}"
+            commits.append((f"commit {len(commits) + 1}", count, what))
     details["commits"] = len(commits)
     lines = bar_lines("rows by commit", commits[-_MOST_BARS:])
     return Summary(
         job="ingest", rows=rows, files=len(left), bytes=size, seconds=watch.seconds(), details=details, lines=lines
     )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"1 {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _record(file: SourceFile) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from blackbox.callers.http_queue import HttpQueue
 from blackbox.processes.broker_process import BrokerProcess, free_port
 from blackbox.processes.tcp_proxy import Fault, TcpProxy, request_in
 from quiver.protocol.messages import DescribeTopic, Fetch, GetMetadata, ListOffsets
-from quiver_spark.jobs import archive, diff, latency, lineage, optimize, profile, vacuum
+from quiver_spark.jobs import archive, audit, dead_letters, diff, latency, lineage, optimize, profile, vacuum
 from quiver_spark.jobs.progress import Summary
 from spark.topic_rows import new_topic
 
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _KINDS = (GetMetadata, DescribeTopic, ListOffsets, Fetch)
-_MESSAGES = 500
+_MESSAGES, _DEAD = 500, 7
+_OF_TIME = ("seconds", "rows_per_second")
 
 
 class RestartingBroker:
@@ -40,7 +41,7 @@ class RestartingBroker:
 
 
 class Reports:
-    """Two topics that differ, and the jobs over them."""
+    """Two topics that differ, one that has dead letters, and the jobs over them."""
 
     def __init__(self, spark: "SparkSession", broker: BrokerProcess) -> None:
         self._spark = spark
@@ -51,17 +52,25 @@ class Reports:
                 headers = {"quiver-lineage": b"elsewhere/0/17"}
                 with client.producer(topic) as producer:
                     producer.send_many(values, [b"k%d" % (n % 7) for n in range(len(values))], headers=headers)
+        queue = HttpQueue(broker, partitions=1)
+        queue.publish(*(str(number) for number in range(_DEAD)))
+        for message in queue.receive_all(_DEAD):
+            queue.settle("reject", message, reason="no good")
+        self.queue = queue.topic
 
     def run(self, job: str, bootstrap: str) -> dict[str, Any]:
         """What it says."""
-        one, other = ({"topic": topic, "bootstrap": bootstrap, "localFiles": "false"} for topic in self.topics)
+        topics = (*self.topics, self.queue)
+        one, other, queue = ({"topic": topic, "bootstrap": bootstrap, "localFiles": "false"} for topic in topics)
         runs: dict[str, Callable[[], Summary]] = {
             "profile": lambda: profile.run(self._spark, one),
             "diff": lambda: diff.run(self._spark, one, other, by="offset"),
             "lineage": lambda: lineage.run(self._spark, one, message="elsewhere/0/17"),
+            "dead-letters report": lambda: dead_letters.report(self._spark, queue),
+            "audit": lambda: audit.run(self._spark, one),
         }
         summary = runs[job]()
-        return {"rows": summary.rows, **summary.details}
+        return {name: value for name, value in summary.record().items() if name not in _OF_TIME}
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +85,15 @@ def reports(spark: "SparkSession", broker: BrokerProcess) -> Reports:
     return Reports(spark, broker)
 
 
-@pytest.mark.parametrize("job", ["profile", "diff", "lineage"])
+@pytest.mark.parametrize("job", ["profile", "diff", "lineage", "dead-letters report", "audit"])
 def test_a_report_whose_broker_is_killed_by_its_requests(broker: BrokerProcess, reports: Reports, job: str) -> None:
     expected = reports.run(job, broker.address)
     killing = RestartingBroker(broker)
     with killing.proxy:
         found = reports.run(job, killing.proxy.address)
-    assert {DescribeTopic, ListOffsets, Fetch} <= killing.killed_by
+    assert {DescribeTopic, Fetch} <= killing.killed_by
     assert found == expected
+    assert expected["rows"] >= _DEAD
 
 
 def test_jobs_over_files_whose_broker_is_killed(spark: "SparkSession", broker: BrokerProcess, tmp_path: Path) -> None:

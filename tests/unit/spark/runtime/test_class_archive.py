@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quiver_spark.runtime import class_archive
-from quiver_spark.runtime.class_archive import QUIET, archive_options, await_archives, is_whole, keep, remove_unused
+from quiver_spark.runtime.class_archive import QUIET, ClassArchive, await_archives, is_whole, keep, remove_unused
 
 WHOLE = bytes.fromhex("a8ab0bf0") + b"rest"
 MONTHS = 90 * 86_400
@@ -28,16 +28,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
+def _start(home: Path, java_version: str) -> str:
+    """As a session does; the options that it gives to Java."""
+    archive = ClassArchive(home, java_version)
+    options = archive.options()
+    assert not class_archive._makers, "none is made before the session is there"
+    archive.make_if_missing()
+    return options
+
+
 def _archive(options: str) -> Path:
     return Path(options.split()[0].removeprefix("-XX:SharedArchiveFile="))
 
 
 def test_the_first_session_has_it_made_and_the_next_ones_use_it(home: Path) -> None:
-    assert archive_options(home, "17") == ""
+    assert _start(home, "17") == ""
     await_archives()
-    archive = _archive(archive_options(home, "17"))
+    archive = _archive(_start(home, "17"))
     assert archive.parent == home.parent
-    assert _archive(archive_options(home, "17")) == archive
+    assert _archive(_start(home, "17")) == archive
     assert (home.parent.parent / "made").read_text().split() == [str(archive).removesuffix("-8.jsa")]
 
 
@@ -45,25 +54,25 @@ def test_another_java_or_other_jars_need_another_archive(home: Path) -> None:
     for version in ("17", "21", "17"):
         if version == "17":
             (home / "jars" / "spark.jar").write_bytes(os.urandom(10 + len(list(home.parent.iterdir()))))
-        assert archive_options(home, version) == ""
+        assert _start(home, version) == ""
         await_archives()
-        assert archive_options(home, version) != ""
+        assert _start(home, version) != ""
     assert len(list(home.parent.glob("*.jsa"))) == 3
 
 
 @pytest.mark.parametrize("partial", [bytes(8), WHOLE[:7]], ids=["without its header", "cut off"])
 def test_a_partial_archive_is_not_used_and_made_again_a_day_later(home: Path, partial: bytes) -> None:
-    archive_options(home, "17")
+    _start(home, "17")
     await_archives()
-    archive = _archive(archive_options(home, "17"))
+    archive = _archive(_start(home, "17"))
     archive.write_bytes(partial)
-    assert archive_options(home, "17") == ""
+    assert _start(home, "17") == ""
     assert not class_archive._makers
     (tried,) = home.parent.glob("*.tried")
     os.utime(tried, (0, 0))
-    assert archive_options(home, "17") == ""
+    assert _start(home, "17") == ""
     await_archives()
-    assert _archive(archive_options(home, "17")) == archive
+    assert _archive(_start(home, "17")) == archive
 
 
 @pytest.mark.skipif(shutil.which("java") is None, reason="no Java: scripts/system-packages installs it")
@@ -89,11 +98,11 @@ def test_a_cache_that_cannot_be_written_is_left_alone(home: Path, monkeypatch: p
         raise OSError("the disk is full")
 
     monkeypatch.setattr(os, "open", full)
-    assert archive_options(home, "17") == ""
+    assert _start(home, "17") == ""
     assert not class_archive._makers
     spaced = home.parent / "a home"
     (spaced / "home" / "jars").mkdir(parents=True)
-    assert archive_options(spaced / "home", "17") == ""
+    assert _start(spaced / "home", "17") == ""
 
 
 def test_archives_that_nobody_uses_are_removed(home: Path) -> None:

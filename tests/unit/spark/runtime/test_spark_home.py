@@ -1,6 +1,7 @@
 """The home that a local session is started with: everything of the installed one but the zips of sources."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import pyspark
 import pytest
 
 from quiver_spark.runtime.spark_home import installed_pyspark
+
+NOISE = "WARNING: Using incubator modules: jdk.incubator.vector\n"
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +28,38 @@ def test_it_has_everything_but_the_zips() -> None:
         installed = {part.name for part in Path(pyspark.__path__[0]).iterdir()}
         assert {part.name for part in home.iterdir()} == installed - {"python"}
         assert (home / "jars").samefile(Path(pyspark.__path__[0]) / "jars")
+        assert {part.name for part in (home / "bin").iterdir()} == {part.name for part in installed_bin().iterdir()}
     assert list(home.parent.iterdir()) == [home]
+
+
+def installed_bin() -> Path:
+    return Path(pyspark.__path__[0]) / "bin"
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        (f"{NOISE}first\nsecond", "first\nsecond"),
+        (f"first\n{NOISE}", f"first\n{NOISE}"),
+        ("half a line", "half a line"),
+        (NOISE, ""),
+    ],
+)
+def test_its_program_says_all_but_the_line_that_java_begins_with(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, heard: str
+) -> None:
+    installed = tmp_path / "a place" / "pyspark"
+    (installed / "bin").mkdir(parents=True)
+    submit = installed / "bin" / "spark-submit"
+    submit.write_text('#!/bin/sh\nprintf "%s" "$1" >&2\necho "$2"\nexit 7\n')
+    submit.chmod(0o755)
+    monkeypatch.setattr(pyspark, "__path__", [str(installed)])
+    monkeypatch.setattr("pyspark.find_spark_home._find_spark_home", lambda: str(installed))
+    with installed_pyspark() as home:
+        assert home is not None
+    words = [str(home / "bin" / "spark-submit"), said, "a b"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.stderr, done.stdout, done.returncode) == (heard, "a b\n", 7)
 
 
 @pytest.mark.parametrize(("name", "chosen"), [("SPARK_HOME", "/opt/spark"), ("PYSPARK_PYTHON", "/opt/python")])

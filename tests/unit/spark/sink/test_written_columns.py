@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from quiver.model.errors import InvalidRequest
+from quiver_spark.options.kafka_names import WRITE_NAMES
 from quiver_spark.sink.columns import check_written
 from quiver_spark.sink.options import write_options
 from quiver_spark.sink.row_groups import RowGroup, row_groups
@@ -166,6 +167,28 @@ def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() ->
     assert (found.topic, found.transaction_timeout_ms, found.checkpoint) == ("orders", 7_200_000, "/c")
     assert found.use_partition_column
     assert found.compression == "none"
+
+
+_OF_WRITES = {
+    "topic": ("a", {"topic": "a"}),
+    "kafka.bootstrap.servers": ("there:1", {"bootstrap": "there:1"}),
+    "kafka.compression.type": ("zstd", {"compression": "zstd"}),
+    "kafka.transaction.timeout.ms": ("120000", {"transactionTimeout": "2m"}),
+    "kafka.request.timeout.ms": ("1500", {"timeout": "1500ms"}),
+}
+"""What each name of Kafka's stands for, with a value that is not the default."""
+
+
+@pytest.mark.parametrize("name", [*_OF_WRITES])
+def test_each_name_of_kafka_is_one_of_ours(name: str) -> None:
+    assert WRITE_NAMES.keys() <= _OF_WRITES.keys()
+    value, ours = _OF_WRITES[name]
+    assert write_options({name: value}) == write_options(ours) != write_options({})
+    wrong = f"{name[:-1]}x{name[-1]}"
+    with pytest.raises(
+        InvalidRequest, match=rf"no option {wrong!r} for writing with quiver; did you mean {name!r}\?"
+    ):
+        write_options({wrong: value})
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import pytest
 
 from quiver.model.errors import InvalidRequest, QuiverError
 from quiver.model.position import EARLIEST, LATEST, Position
+from quiver_spark.options.kafka_names import READ_NAMES
 from quiver_spark.source.columns import check_columns
 from quiver_spark.source.options import column_options, read_options
 
@@ -140,6 +141,53 @@ def test_the_names_of_kafka() -> None:
         read_options(words, now_ms=NOW, streaming=True)
     for group in ({"followGroup": "reports-a"}, {"kafka.group.id": "reports-a"}, {"groupIdPrefix": "reports"}):
         assert read_options({"topic": "a", **group}, now_ms=NOW, streaming=True).follow_group == "reports-a"
+
+
+_OF_READS = {
+    "subscribe": ("a,b", {"topics": "a,b"}),
+    "subscribePattern": ("a.*", {"topicPattern": "a.*"}),
+    "assign": ('{"a": [0, 2]}', {"partitions": '{"a": [0, 2]}'}),
+    "startingOffsets": ('{"a": {"0": -1, "1": 5}}', {"start": '{"a": {"0": "latest", "1": 5}}'}),
+    "startingTimestamp": ("1000", {"start": "1970-01-01T00:00:01Z"}),
+    "startingOffsetsByTimestamp": ('{"a": {"0": 1000}}', {"start": '{"a": {"0": "1970-01-01T00:00:01Z"}}'}),
+    "startingOffsetsByTimestampStrategy": ("error", {"startTimeStrategy": "error"}),
+    "endingOffsets": ('{"a": {"0": -1, "1": 5}}', {"end": '{"a": {"0": "latest", "1": 5}}'}),
+    "endingTimestamp": ("2000", {"end": "1970-01-01T00:00:02Z"}),
+    "endingOffsetsByTimestamp": ('{"a": {"0": 2000}}', {"end": '{"a": {"0": "1970-01-01T00:00:02Z"}}'}),
+    "maxOffsetsPerTrigger": ("7", {"maxRowsPerTrigger": "7"}),
+    "minOffsetsPerTrigger": ("7", {"minRowsPerTrigger": "7"}),
+    "maxTriggerDelay": ("2m", {"maxTriggerDelay": "2m"}),
+    "minPartitions": ("7", {"minPartitions": "7"}),
+    "maxRecordsPerPartition": ("7", {"maxRowsPerPartition": "7"}),
+    "failOnDataLoss": ("false", {"failOnDataLoss": "false"}),
+    "groupIdPrefix": ("g", {"groupIdPrefix": "g"}),
+    "kafka.bootstrap.servers": ("there:1", {"bootstrap": "there:1"}),
+    "kafka.group.id": ("g", {"followGroup": "g"}),
+    "kafka.isolation.level": ("read_uncommitted", {"isolation": "read_uncommitted"}),
+    "kafka.fetch.max.bytes": ("1048576", {"fetchBytes": "1048576"}),
+    "kafka.request.timeout.ms": ("1500", {"timeout": "1500ms"}),
+}
+"""What each name of Kafka's stands for, with a value that is not the default."""
+
+
+@pytest.mark.parametrize("name", [*_OF_READS])
+def test_each_name_of_kafka_is_one_of_ours(name: str) -> None:
+    value, ours = _OF_READS[name]
+    is_end, is_topic = name.startswith("ending"), not {"topics", "topicPattern", "partitions"}.isdisjoint(ours)
+    topic = {} if is_topic else {"topic": "a"}
+    found = read_options({**topic, name: value}, now_ms=NOW, streaming=not is_end)
+    assert found == read_options({**topic, **ours}, now_ms=NOW, streaming=not is_end)
+    assert found != read_options({"topic": "a"}, now_ms=NOW, streaming=not is_end)
+    wrong = f"{name[:-1]}x{name[-1]}"
+    with pytest.raises(
+        InvalidRequest, match=rf"no option {wrong!r} for reading with quiver; did you mean {name!r}\?"
+    ):
+        read_options({**topic, wrong: value}, now_ms=NOW)
+
+
+def test_the_table_has_every_name_of_kafka() -> None:
+    assert READ_NAMES.keys() <= _OF_READS.keys()
+    assert column_options({"includeHeaders": "false"}) != column_options({})
 
 
 def test_times_of_kafka_are_times() -> None:

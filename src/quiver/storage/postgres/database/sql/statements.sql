@@ -199,7 +199,7 @@ where log = $1 and at_offset <= $2 and at_offset <> all($3::bigint[]) order by a
 select name from log where starts_with(name, $1) order by name
 
 -- logs_below
-select id, name from log where starts_with(name, $1)
+select id, name from log where starts_with(name || '/', $1)
 
 -- delete_log
 with gone as (delete from log where id = $1), segments as (delete from segment where log = $1)

@@ -2,27 +2,31 @@
 
 from collections.abc import Callable, Sequence
 
-from quiver.model.errors import NotSupported, OffsetOutOfRange
+import msgspec
+
+from quiver.model.errors import Closed, NotSupported, OffsetOutOfRange
 from quiver.records.header import StampedFrame
-from quiver.replication.leading import Leading
-from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, Log, LogOptions, Snapshot
+from quiver.replication.leading.leading import Leading
+from quiver.replication.leading.led_log import CompactionOrder, LedLog
+from quiver.storage.port import Compacted, Compaction, Dirt, FrameSlice, LastFrame, LogOptions, Snapshot
 
 
 class ReplicatedLog:
     """A `Log`. Once another node leads, appends raise NotLeader, and the object is of no further use."""
 
-    def __init__(self, local: Log, leading: Leading) -> None:
-        self._local, self._leading = local, leading
+    def __init__(self, led: LedLog, leading: Leading) -> None:
+        self._led, self._local, self._leading = led, led.log, leading
+        self.is_closed = False
 
     @property
     def leader_epoch(self) -> int:
         """What frames that are appended must have."""
-        return self._leading.leader.epoch
+        return self._leading.start_epoch
 
     @property
     def is_over(self) -> bool:
-        """Another node leads."""
-        return self._leading.is_closed
+        """Another node leads, or the log was removed."""
+        return self._leading.is_closed or self._led.is_removed
 
     @property
     def start_offset(self) -> int:
@@ -33,8 +37,12 @@ class ReplicatedLog:
         return self._local.end_offset
 
     @property
+    def last_frame(self) -> LastFrame:
+        return self._local.last_frame
+
+    @property
     def readable_offset(self) -> int:
-        return max(self._local.start_offset, min(self._leading.leader.watermark, self._local.readable_offset))
+        return max(self._local.start_offset, min(self._led.progress.watermark, self._local.readable_offset))
 
     @property
     def size_bytes(self) -> int:
@@ -51,7 +59,7 @@ class ReplicatedLog:
     @property
     def outage(self) -> str | None:
         unit = self._leading.leader.unit
-        if len(unit.isr) < unit.min_isr:
+        if not unit.has_enough:
             return f"{len(unit.isr)} replicas are in sync, {unit.min_isr} are needed"
         return self._local.outage
 
@@ -65,20 +73,24 @@ class ReplicatedLog:
 
     def notify_readable(self, raised: Callable[[], None]) -> None:
         """The watermark rises for appends that nobody waits for any more, too."""
-        self._leading.on_watermark = raised
+        self._led.on_watermark = raised
 
     async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+        """Returns when the frames are committed, also without `sync`: then, with a durability below `fsync`, when all
+        that count have written them."""
+        self._check_open()
         if frames:
-            await self._leading.append(frames)
+            await self._leading.append(self._led, frames)
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
+        self._check_open()
         return not frames
 
     def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:
         return False
 
     async def sync(self) -> None:
-        await self._leading.committed(self._local.end_offset)
+        await self._leading.synced(self._led)
 
     async def read(self, offset: int, *, max_bytes: int, end_offset: int | None = None) -> FrameSlice | None:
         readable = self.readable_offset
@@ -110,11 +122,47 @@ class ReplicatedLog:
         """Only a new leader takes back what was written, and only what was never committed."""
         raise NotSupported(feature="truncating a replicated log")
 
+    # what followers repeat
+
+    async def skip_to(self, offset: int) -> None:
+        self._check_open()
+        async with self._led.turn:
+            await self._local.skip_to(offset)
+        self._leading.skipped(self._led)
+
     async def drop_front(self, offset: int) -> int:
-        return await self._local.drop_front(min(offset, self.readable_offset))
+        """Followers drop it with the next call to them, when they have the snapshot that takes its place."""
+        self._check_open()
+        async with self._led.turn:
+            start = await self._local.drop_front(min(offset, self.readable_offset))
+        self._leading.tell(self._led)
+        return start
 
     async def roll(self) -> None:
-        await self._local.roll()
+        self._check_open()
+        async with self._led.turn:
+            await self._local.roll()
+
+    async def compact(self, compaction: Compaction) -> Compacted:
+        self._check_open()
+        end = min(compaction.end_offset, self.readable_offset)
+        compaction = msgspec.structs.replace(compaction, end_offset=end)
+        compacted = await self._local.compact(compaction)
+        if not compaction.dry_run:
+            before = self._led.compaction
+            number = 1 if before is None else before.number + 1
+            self._led.compaction = CompactionOrder(number, compaction, self._led.snapshot_offset)
+            self._leading.tell(self._led)
+        return compacted
+
+    async def save_snapshot(self, offset: int, data: bytes) -> None:
+        self._check_open()
+        await self._leading.committed(self._led, min(offset, self._local.last_frame.end_offset))
+        await self._local.save_snapshot(offset, data)
+        self._led.snapshot_offset = offset
+        self._leading.tell(self._led)
+
+    # what is the same as on one node
 
     def removed_count(self, offset: int) -> int:
         return self._local.removed_count(offset)
@@ -131,13 +179,6 @@ class ReplicatedLog:
     def dirt(self, compaction: Compaction) -> Dirt:
         return self._local.dirt(compaction)
 
-    async def compact(self, compaction: Compaction) -> Compacted:
-        return await self._local.compact(compaction)
-
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
-        await self._leading.committed(offset)
-        await self._local.save_snapshot(offset, data)
-
     async def load_snapshot(self) -> Snapshot | None:
         return await self._local.load_snapshot()
 
@@ -149,8 +190,12 @@ class ReplicatedLog:
         self._local.refuse_snapshot(offset, problem)
 
     def configure(self, options: LogOptions) -> None:
-        self._local.configure(options)
+        self._led.configure(options)
 
     async def close(self) -> None:
-        await self._leading.close()
-        await self._local.close()
+        """Nothing is appended through this object any more; the node goes on replicating the log."""
+        self.is_closed = True
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise Closed(what=f"log {self._led.log_id}")
