@@ -395,6 +395,20 @@ class TestSnapshots:
         assert await log.load_snapshot() == (10, b"new")
 
 
+async def test_offsets_are_left_out(storage: Storage, log: Log, under_test: EngineUnderTest, reopen) -> None:  # type: ignore[no-untyped-def]
+    await log.append([frame_at(0, count=3, epoch=4)])
+    await log.skip_to(100)
+    await log.skip_to(50)
+    assert (log.end_offset, log.last_frame) == (100, (4, 3))
+    with pytest.raises(InvalidRequest):
+        await log.append([frame_at(50, count=1, epoch=4)])
+    if under_test.keeps_frames_over_reopen:
+        log = await (await reopen(storage)).open_log("topics/1/0", under_test.options)
+        assert log.end_offset >= 100
+    await log.append([frame_at(log.end_offset, count=1, epoch=4)])
+    assert [offset for offset, _ in await frames_from(log, 0)][-1] >= 100
+
+
 class TestStorage:
     async def test_logs_are_listed_and_deleted(self, storage: Storage, under_test: EngineUnderTest) -> None:
         for log_id in ("topics/1/0", "topics/1/1", "topics/12/0", "internal/coordination"):
@@ -406,6 +420,14 @@ class TestStorage:
         assert await storage.list_logs("topics") == ["topics/12/0"]
         await storage.delete_logs("topics/12")
         assert await storage.list_logs() == ["internal/coordination"]
+
+    async def test_one_log_is_deleted_by_its_id(self, storage: Storage, under_test: EngineUnderTest) -> None:
+        for log_id in ("topics/1/0", "topics/1/0-delivery", "topics/1/1"):
+            await (await storage.open_log(log_id, under_test.options)).append(run_of(1))
+        await storage.delete_logs("topics/1/0")
+        assert await storage.list_logs() == ["topics/1/0-delivery", "topics/1/1"]
+        assert (await storage.open_log("topics/1/0", under_test.options)).end_offset == 0
+        assert (await storage.open_log("topics/1/1", under_test.options)).end_offset > 0
 
     async def test_discarded_logs_are_closed(self, storage: Storage, under_test: EngineUnderTest) -> None:
         log = await storage.open_log("topics/1/0", under_test.options)

@@ -207,7 +207,7 @@ class SegmentLog:
 
     # what is kept over restarts
 
-    def save_snapshot(self, offset: int, data: bytes) -> None:
+    def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         """A snapshot is a recovery checkpoint, so everything that it covers is synced first."""
         if offset > self.files.synced_tail.end_offset:
             self.files.sync()
@@ -215,7 +215,7 @@ class SegmentLog:
             segment.index.flush()  # recovery finds the place of the snapshot through it
         try:
             self.snapshots.save(offset, data)
-            if 0 < offset == self.start_offset:  # nothing else says what the log begins with
+            if sync or 0 < offset == self.start_offset:  # nothing else says what the log begins with
                 self.snapshots.make_durable(offset)
         except OSError as error:
             raise storage_error(f"a snapshot of {self.log_id}", error) from error

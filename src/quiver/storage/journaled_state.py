@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from quiver.model.errors import CorruptData, DiskFull, PartitionOffline, QuiverError, ShuttingDown
+from quiver.model.errors import CorruptData, DiskFull, NotLeader, PartitionOffline, QuiverError, ShuttingDown
 from quiver.storage.history import NO_HISTORY, History
 from quiver.storage.journal import OPTIONS, OPTIONS_FOR_WRITE, Journal
 from quiver.storage.port import Storage
@@ -135,14 +135,15 @@ class JournaledState(Generic[Event]):
     async def close(self, *, with_snapshot: bool = True) -> None:
         """Finishes what was accepted; `append` and `write` are ShuttingDown from then on.
 
-        With a snapshot of what has changed, the next start has nothing to replay. A full disk takes none.
+        With a snapshot of what has changed, the next start has nothing to replay. A full disk takes none, nor does a
+        log that another node leads now.
         """
         if self._journal is None:
             return
         try:
             if with_snapshot:
                 await self.snapshot_if_due(after_seconds=0)
-        except (DiskFull, PartitionOffline) as error:
+        except (DiskFull, PartitionOffline, NotLeader) as error:
             logger.warning("%s: closed without a snapshot: %s", self._log_id, error)
         finally:
             await self._journal.close()

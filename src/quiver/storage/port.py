@@ -287,8 +287,9 @@ class Log(Protocol):
         """
         ...
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
-        """Keeps a snapshot taken at a synced offset. The last three are kept.
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
+        """Keeps a snapshot taken at a synced offset. The last three are kept. With `sync` it is on disk, twice if it
+        is the only one that is good: nothing below it is needed any more.
 
         It also is a recovery checkpoint: opening the log checks the bytes from the newest good snapshot on.
         """

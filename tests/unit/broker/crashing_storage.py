@@ -42,10 +42,10 @@ class CrashingLog:
         self._check_alive()
         self._storage.synced[self._id] = max(end, self._storage.synced.get(self._id, 0))
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         await self._storage.pause()
         self._check_room()
-        await self._log.save_snapshot(offset, data)
+        await self._log.save_snapshot(offset, data, sync=sync)
 
     async def drop_front(self, offset: int) -> int:
         self._check_alive()

@@ -123,7 +123,7 @@ class Replica:
         self._copied = bytearray()
         is_whole = len(whole) == chunk.size_bytes and int(google_crc32c.value(whole)) == chunk.crc
         if is_whole and chunk.offset <= self.log.end_offset:
-            await self.log.save_snapshot(chunk.offset, whole)
+            await self.log.save_snapshot(chunk.offset, whole, sync=True)
             self.snapshot_offset = chunk.offset
 
     def _chunk_position(self, number: int) -> LogPosition:

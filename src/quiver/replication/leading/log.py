@@ -155,10 +155,10 @@ class ReplicatedLog:
             self._leading.tell(self._led)
         return compacted
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         self._check_open()
         await self._leading.committed(self._led, min(offset, self._local.last_frame.end_offset))
-        await self._local.save_snapshot(offset, data)
+        await self._local.save_snapshot(offset, data, sync=sync)
         self._led.snapshot_offset = offset
         self._leading.tell(self._led)
 

@@ -301,12 +301,12 @@ class LocalLog:
 
     # snapshots
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         self._tiers.check_open()
         if self._tiers.memory is not None:
             self._memory_snapshots.save(offset, data)
         else:
-            await self._resources.background.run(self._disk.save_snapshot, offset, data)
+            await self._resources.background.run(self._disk.save_snapshot, offset, data, sync=sync)
 
     async def load_snapshot(self) -> Snapshot | None:
         in_memory = self._memory_snapshots.newest(self.end_offset)

@@ -145,7 +145,7 @@ class MemoryLog:
     async def compact(self, compaction: Compaction) -> Compacted:
         return await self._compaction.run(compaction)
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         self._snapshots.save(offset, data)
 
     async def load_snapshot(self) -> Snapshot | None:

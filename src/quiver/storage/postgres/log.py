@@ -341,7 +341,7 @@ class PostgresLog:
 
     # snapshots
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         self._check_writable()
         await self._snapshots.save(offset, data, in_memory=self._memory is not None)
 

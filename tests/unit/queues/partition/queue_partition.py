@@ -72,9 +72,9 @@ class MoodyLog:
         self._check()
         self._log.append_at_once(frames)
 
-    async def save_snapshot(self, offset: int, data: bytes) -> None:
+    async def save_snapshot(self, offset: int, data: bytes, *, sync: bool = False) -> None:
         self._check()
-        await self._log.save_snapshot(offset, data)
+        await self._log.save_snapshot(offset, data, sync=sync)
 
     def _check(self) -> None:
         storage = self._storage

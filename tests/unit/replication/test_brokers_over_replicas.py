@@ -1,0 +1,151 @@
+"""A worker's broker moves between three nodes with files: nothing that was acked is lost, nothing is done twice."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from quiver.broker.broker import Broker
+from quiver.messages.browse import BrowseRequest
+from quiver.model.message import NewMessage
+from quiver.model.queue import ReceiveRequest
+from quiver.model.settlement import ACK, SettleRequest
+from quiver.replication.clean_stop import CleanStop
+from quiver.replication.leading.storage import UnitStorage
+from quiver.replication.settings import ReplicationSettings
+from quiver.storage.local.settings import LocalSettings
+from quiver.storage.local.storage import LocalStorage
+from quiver.storage.port import LogOptions
+from quiver.system.files import Files
+from quiver.testing.replication.direct import ReplicaGroup
+from quiver.testing.replication.frames import stored_values
+
+QUICK = ReplicationSettings(call_seconds=5.0, idle_seconds=0.05, lag_seconds=0.5)
+
+
+class Nodes(ReplicaGroup):
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.storages = [self.new_local(number) for number in range(3)]
+        super().__init__(self.storages, QUICK)
+
+    def new_local(self, number: int) -> LocalStorage:
+        return LocalStorage(self.root / str(number), LocalSettings(min_free_bytes=0))
+
+    async def open(self) -> None:
+        for storage in self.storages:
+            await storage.open()
+        await super().open()
+
+    async def elect(self, node: int) -> None:
+        incarnation = self.nodes[node].member.incarnation
+        unit = msgspec.structs.replace(self.unit(), leader=node, incarnation=incarnation, epoch=self.unit().epoch + 1)
+        await self.write(unit)
+
+    async def until_in_sync(self) -> None:
+        async with asyncio.timeout(60):
+            while len(self.unit().isr) < 3:
+                await self.nodes[0].changed()
+
+    async def contents(self, node: int) -> dict[str, list[tuple[int, bytes]]]:
+        local = self._locals[node]
+        found = {}
+        for log_id in await local.list_logs():
+            log = await local.open_log(log_id, LogOptions())
+            found[log_id] = await stored_values(log, log.end_offset)
+        return found
+
+
+@pytest.fixture
+async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    nodes = Nodes(tmp_path)
+    await nodes.open()
+    yield nodes
+    await nodes.close()
+
+
+async def started(nodes: Nodes, node: int) -> tuple[Broker, UnitStorage]:
+    storage = await nodes.lead(node=node)
+    broker = Broker(storage)
+    await broker.start()
+    return broker, storage
+
+
+async def publish(broker: Broker, *values: int) -> None:
+    found = await broker.publish("work", [NewMessage(value=b"%d" % value) for value in values])
+    assert not any(isinstance(each, Exception) for each in found)
+
+
+async def received(broker: Broker, count: int) -> list[bytes | None]:
+    """Receives, acks, and returns the values."""
+    values: list[bytes | None] = []
+    topic = broker.topic("work")
+    page = await broker.read_messages("work", 0, BrowseRequest(limit=1000))
+    by_offset = {message.offset: message.value for message in page.messages}
+    while len(values) < count:
+        request = ReceiveRequest([topic.id], "g", consumer="c", max_messages=count - len(values), wait_ms=5000)
+        for one in await broker.queues.receive(request):
+            run = one.run
+            part = SettleRequest(topic.id, run.partition, run.group_id, run.lease_id, ACK, [(run.start, run.end)])
+            assert not (await broker.queues.settle([part]))[0].refused
+            values += [by_offset[offset] for offset in range(run.start, run.end)]
+    return values
+
+
+async def test_a_broker_moves_and_goes_on(nodes: Nodes) -> None:
+    broker, storage = await started(nodes, 0)
+    await broker.create_topic("work", {"partitions": 1})
+    await publish(broker, *range(10))
+    first = await received(broker, 4)
+    waiting = asyncio.ensure_future(storage.deposed.wait())
+    await nodes.elect(1)
+    await waiting
+    await broker.stop()
+    await nodes.nodes[0].release(0)
+
+    broker, storage = await started(nodes, 1)
+    await publish(broker, *range(10, 20))
+    rest = await received(broker, 16)
+    assert first + rest == [b"%d" % value for value in range(20)]
+    await broker.create_topic("gone", {"partitions": 3})
+    gone = broker.topic("gone").id
+    await broker.delete_topic("gone")
+    await broker.stop()
+    await nodes.nodes[1].release(0)
+    assert not [each for node in range(3) for each in await nodes.contents(node) if f"topics/{gone}/" in each]
+
+    broker, storage = await started(nodes, 1)
+    assert await storage.next_start_epoch() >> 8 == 3
+    assert [each.name for each in broker.topics()] == ["work"]
+    await broker.stop()
+
+
+async def test_a_node_that_was_away_gets_the_same_files(nodes: Nodes) -> None:
+    broker, _ = await started(nodes, 0)
+    await broker.create_topic("work", {"partitions": 1})
+    await publish(broker, *range(10))
+    nodes.cut_off.add(2)
+    await nodes.nodes[2].close()
+    await nodes.storages[2].close()
+    await publish(broker, *range(10, 20))
+    assert await received(broker, 5) == [b"%d" % value for value in range(5)]
+    again = nodes.new_local(2)
+    await again.open()
+    nodes.cut_off.clear()
+    await nodes.restart(2, again)
+    await nodes.until_in_sync()
+    await publish(broker, 20)
+    await broker.stop()
+    found = [await nodes.contents(node) for node in range(3)]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) > 5
+
+
+def test_a_clean_stop_is_noted(tmp_path: Path) -> None:
+    stop = CleanStop(tmp_path, Files())
+    assert stop.take(1) == 1
+    stop.leave(1)
+    assert stop.take(2) == 1
+    assert stop.take(3) == 3
