@@ -100,6 +100,7 @@ STRAY = re.compile(
     r"(\.(pyc|pyo|swp|swo|orig|rej|bak|log|pid|sqlite|whl|o|so|zip|gz)|~|\.DS_Store|\.env)$|(^|/)core$"
 )
 SLEEPERS = {
+    "tests/unit/cluster/test_cluster_membership.py": "virtual time passes",
     "tests/blackbox/processes/broker_process.py": "polls a process that gives no event",
     "tests/blackbox/queues/test_queue_model.py": "kills at a random moment of a request; polls a broker for its end",
     "tests/blackbox/durability/test_kill.py": "kills at a random moment of the start",

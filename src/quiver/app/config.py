@@ -15,6 +15,8 @@ from quiver.app.config_values import (
     Parse,
     flag,
     one_of,
+    optional_count,
+    optional_node_id,
     optional_port,
     optional_text,
     port,
@@ -62,6 +64,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     max_open_files: int = 0
     sync_threads: int = 8
     workers: int = 1
+    node_id: str | None = None
+    cluster_workers: int | None = None
+    link_port: int = 0
     transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
@@ -132,6 +137,9 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
     Setting("workers", worker_count, "Processes that share the work; auto: as many as there are cores."),
+    Setting("node_id", optional_node_id, "The name of this broker among those on one database."),
+    Setting("cluster_workers", optional_count, "How many workers they share; fixed by the first of them."),
+    Setting("link_port", port, "The port for the other brokers on that database; 0 picks a free one."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",

@@ -1,6 +1,7 @@
 """How single configuration values are read; each parser takes text or a TOML value and raises ValueError."""
 
 import os
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -58,6 +59,7 @@ def whole(low: int, high: int) -> Parse:
 
 port: Parse = whole(0, 65_535)
 _MOST_WORKERS = 64
+_NODE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
 def worker_count(value: Any) -> int:
@@ -69,6 +71,19 @@ def worker_count(value: Any) -> int:
     except ValueError as error:
         raise ValueError(f"{error}, nor auto") from None
     return count
+
+
+def optional_count(value: Any) -> int | None:
+    return None if value in (None, "") else worker_count(value)
+
+
+def optional_node_id(value: Any) -> str | None:
+    if value in (None, ""):
+        return None
+    word = text(value).strip()
+    if not _NODE_ID.fullmatch(word):
+        raise ValueError(f"{value!r} is not 1 to 64 letters, digits, '.', '_' or '-'")
+    return word
 
 
 def optional_port(value: Any) -> int | None:

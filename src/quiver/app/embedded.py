@@ -146,7 +146,7 @@ class EmbeddedBroker:
         try:
             config = self._config
             budget = MemoryBudget(config.memory_budget, request_bytes=config.max_request_bytes)
-            gateway = NativeGateway(running.broker, budget=budget)
+            gateway = NativeGateway(running.facade, budget=budget)
             self._ending = asyncio.Event()
             self._loop, self._gateway = asyncio.get_running_loop(), gateway
             self._started.set()

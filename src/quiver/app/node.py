@@ -20,9 +20,9 @@ from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
-from quiver.storage.postgres.database.address import parse_address
 
 if TYPE_CHECKING:
+    from quiver.app.cluster.cluster_node import ClusterNode
     from quiver.coordination.postgres import PostgresCoordination
 
 _log = logging.getLogger(__name__)
@@ -50,13 +50,30 @@ class RunningBroker:
     broker: Broker
     facade: Facade
     """What gateways call: the broker itself unless it is one worker of several."""
+    node: "ClusterNode | None" = None
+    """Where several brokers share a database: then `broker` owns nothing, and this runs the workers."""
+
+    @property
+    def brokers(self) -> list[Broker]:
+        """Of all workers in this process."""
+        workers = [] if self.node is None else self.node.hosting.all_running
+        return [self.broker, *(worker.local for worker in workers)]
+
+    async def finish(self) -> None:
+        """Refuses new work and finishes what was accepted."""
+        await (self.broker.stop() if self.node is None else self.node.stop_working())
+
+    async def close(self) -> None:
+        if self.node is not None:
+            await self.node.close()
+        await self.data.close()
 
     async def stop(self) -> None:
         """Finishes what was accepted, syncs and closes; safe to call again."""
         try:
-            await self.broker.stop()
+            await self.finish()
         finally:
-            await self.data.close()
+            await self.close()
 
 
 async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBroker:
@@ -65,9 +82,10 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
     Raises DataDirectoryInUse if another process uses it, InvalidSetting if it cannot be used. Nothing
     stays open after a failure.
     """
+    if config.storage is not None and not in_memory:
+        return await _start_on_database(config.storage, config)
     data = await _open_data(config, in_memory=in_memory)
-    settings = _settings(config, ALONE)
-    broker = Broker(data.storage, limits=config.limits, settings=settings, coordination=data.coordination)
+    broker = Broker(data.storage, limits=config.limits, settings=_settings(config, ALONE))
     try:
         await broker.start()
     except BaseException:
@@ -109,8 +127,6 @@ def _settings(config: Config, placement: Placement) -> BrokerSettings:
 async def _open_data(config: Config, *, in_memory: bool) -> Data:
     if in_memory:
         return Data(MemoryStorage())
-    if config.storage is not None:
-        return await _open_database(config.storage, config)
     if config.read_from is not None:
         raise InvalidSetting(setting="read_from", problem="needs --storage: it names a standby of that database")
     if config.buffer_dir is not None:
@@ -120,27 +136,20 @@ async def _open_data(config: Config, *, in_memory: bool) -> Data:
     return Data(await _open_directory(config, None))
 
 
-async def _open_database(address: str, config: Config) -> Data:
+async def _start_on_database(address: str, config: Config) -> RunningBroker:
     try:
-        from quiver.coordination.postgres import PostgresCoordination
-        from quiver.storage.postgres.storage import PostgresSettings, PostgresStorage
+        from quiver.app.cluster.on_postgres import start_on_postgres
     except ModuleNotFoundError as error:
         problem = f"{error.name} is not installed; install quivermq[postgres]"
         raise InvalidSetting(setting="storage", problem=problem) from error
-    settings = PostgresSettings(
-        read_from=None if config.read_from is None else parse_address(config.read_from),
-        buffer_dir=config.buffer_dir,
-        buffer_bytes=config.buffer_bytes,
-    )
-    storage = PostgresStorage(parse_address(address), settings)
-    try:
-        await storage.open()
-    except BaseException:
-        await storage.close()
-        raise
-    coordination = PostgresCoordination(storage.resources.database)
-    await coordination.open()
-    return Data(storage, coordination)
+
+    def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
+        settings = _settings(config, placement)
+        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
+
+    storage, coordination, node = await start_on_postgres(address, config, new_broker)
+    gateway = node.gateway
+    return RunningBroker(Data(storage, coordination), gateway.local, gateway.broker, node)
 
 
 async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStorage:

@@ -19,7 +19,6 @@ from quiver.app.garbage import keep_collections_short, set_aside
 from quiver.app.node import RunningBroker, start_broker, start_worker
 from quiver.app.workers.inbox_reader import InboxReader
 from quiver.app.workers.seat import WorkerSeat
-from quiver.broker.broker import Broker
 from quiver.gateways.http import HttpGateway, HttpSettings, NodeInfo
 from quiver.gateways.http.routes import own_routes
 from quiver.gateways.native.context import WorkerPlace
@@ -115,7 +114,7 @@ class Server:
             routes=own_routes(self._node_info(build_info()), queen_routes),
             budget=budget,
         )
-        self._start_metrics(self._running.broker, self._native, self._http, budget)
+        self._start_metrics(self._running, self._native, self._http, budget)
         if share is not None:
             share.gateways.append(self._http.served)
         listener = None if seat is None else seat.http
@@ -123,6 +122,8 @@ class Server:
         self._native.other_ports.http = self._http.port
         if self._inbox is not None:
             self._inbox.serve_clients(self._native.serve_socket)
+        if self._running.node is not None:
+            await self._running.node.serve_at(self._native.port, self._http.port)
         if config.queen_port is not None:
             await self._start_queen(self._running, config.queen_port, budget, share)
 
@@ -155,9 +156,14 @@ class Server:
             min_free_bytes=config.min_free_bytes,
         )
 
-    def _start_metrics(self, broker: Broker, native: NativeGateway, http: HttpGateway, budget: MemoryBudget) -> None:
-        build = build_info()
-        held_bytes = {"requests": lambda: budget.held_bytes, "queue_frames": lambda: broker.queues.cached_bytes}
+    def _start_metrics(
+        self, running: RunningBroker, native: NativeGateway, http: HttpGateway, budget: MemoryBudget
+    ) -> None:
+        build, broker = build_info(), running.broker
+        held_bytes = {
+            "requests": lambda: budget.held_bytes,
+            "queue_frames": lambda: sum(each.queues.cached_bytes for each in running.brokers),
+        }
         process = Build(build.version, build.git_commit, self._clock.now_ms())
         broker.metrics.sources.append(ProcessNumbers(process, http.machine, http.lag, held_bytes))
         broker.sampler.gateways += [native.served, http.served]
@@ -184,10 +190,10 @@ class Server:
         if self._peers is not None:
             self._peers.end()
         if self._running is not None:
-            clean &= await _within(total * 0.7, "finishing accepted work", self._running.broker.stop())
+            clean &= await _within(total * 0.7, "finishing accepted work", self._running.finish())
         clean &= await self._stop_gateways(total)
         if self._running is not None:
-            clean &= await _within(total * 0.2, "closing the data", self._running.data.close())
+            clean &= await _within(total * 0.2, "closing the data", self._running.close())
             if self._seat is None:
                 self._files.remove(self._state_path)
         return clean

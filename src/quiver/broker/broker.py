@@ -288,6 +288,10 @@ class Broker:
         """Empty: this process owns them all."""
         return ()
 
+    def unit_workers(self, topic: Topic) -> tuple[int, ...]:
+        """The workers of the partitions, whether or not clients can connect to them."""
+        return self.settings.placement.partition_workers(topic.name, topic.config.partitions)
+
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:
         """Returns when messages can be published to the topic."""
         return await self.topic_admin.create(name, settings)

@@ -4,7 +4,9 @@ import os
 from typing import NamedTuple
 
 from quiver.broker.health import Health, HealthReport
+from quiver.broker.members import ClusterMembers, MemberNode, WorkerPlace
 from quiver.cluster.placement import Placement
+from quiver.model.errors import NotSupported
 from quiver.model.names import StartEpoch
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
@@ -23,6 +25,10 @@ class ClusterStatus(NamedTuple):
     workers: list[WorkerStatus]
     missing: dict[int, str]
     """Workers that have not responded, and why."""
+    places: tuple[WorkerPlace, ...] = ()
+    """Of several brokers: who runs which worker."""
+    members: ClusterMembers | None = None
+    """Of several brokers: all of them."""
 
 
 class NodeStatus:
@@ -58,3 +64,20 @@ class NodeStatus:
 
     async def cluster(self) -> ClusterStatus:
         return ClusterStatus([await self.worker()], {})
+
+    async def nodes(self) -> ClusterMembers | None:
+        """The brokers that share a store with this one, if it may be shared."""
+        return None
+
+    async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
+        raise _alone()
+
+    async def remove(self, node: str) -> None:
+        raise _alone()
+
+    async def rebalance(self) -> list[WorkerPlace]:
+        raise _alone()
+
+
+def _alone() -> NotSupported:
+    return NotSupported(feature="a cluster of one broker on a data directory")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from quiver.model.errors import ConnectionLost, InvalidRequest
+from quiver.model.errors import ConnectionLost, InvalidRequest, error_from_wire
 
 if TYPE_CHECKING:
     from quiver.client import Client
@@ -39,7 +39,7 @@ class HttpResponse(NamedTuple):
 
 
 class HttpSource:
-    """GET requests to one broker. Raises ConnectionLost when it does not respond."""
+    """Requests to one broker. Raises ConnectionLost when it does not respond."""
 
     def __init__(self, url: str, *, timeout: float = _SECONDS) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -62,6 +62,15 @@ class HttpSource:
             raise InvalidRequest(problem=f"{self.url} refused the request: {_sentence(found)}")
         return found
 
+    def change(self, method: str, path: str) -> Any:
+        """The document of a request that changes something; raises the error that the broker returns."""
+        with self._request(path, "application/json", method) as response:
+            found = HttpResponse(response.status, response.read())
+        document = found.document()
+        if found.status >= http.client.BAD_REQUEST:
+            raise error_from_wire(document["code"], document["error"], document["retryable"])
+        return document
+
     def lines(self, path: str) -> Iterator[bytes]:
         """The lines of a response as they come, until the broker ends it."""
         with self._request(path, "application/x-ndjson") as response:
@@ -70,10 +79,10 @@ class HttpSource:
             yield from response
 
     @contextmanager
-    def _request(self, path: str, accept: str) -> Iterator[http.client.HTTPResponse]:
+    def _request(self, path: str, accept: str, method: str = "GET") -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         try:
-            connection.request("GET", path, headers={"accept": accept})
+            connection.request(method, path, headers={"accept": accept})
             with connection.getresponse() as response:
                 yield response
         except (OSError, http.client.HTTPException) as error:

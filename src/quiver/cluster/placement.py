@@ -49,6 +49,11 @@ class Placement(NamedTuple):
         return self.worker == CONTROLLER
 
     @property
+    def owns_nothing(self) -> bool:
+        """It is beyond the workers that own units: gateways call it, and it calls the others."""
+        return self.worker >= self.worker_count
+
+    @property
     def is_alone(self) -> bool:
         """This worker owns everything."""
         return self.worker_count == 1

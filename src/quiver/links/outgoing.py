@@ -10,67 +10,67 @@ from typing import Any
 
 import msgspec
 
-from quiver.links.packet_stream import PacketStream
-from quiver.links.request import PeerRequest, R, Reply, result_decoder
-from quiver.model.errors import Overloaded, ProtocolError, QuiverError, ShuttingDown, WorkerUnavailable
+from quiver.links.channel import Channel, LocalEnd
+from quiver.links.packet_channel import PacketChannel
+from quiver.links.request import PeerRequest, R, Reply
+from quiver.model.errors import NotOwner, Overloaded, ProtocolError, QuiverError, ShuttingDown, WorkerUnavailable
 from quiver.model.limits import MIB
-from quiver.protocol.link_messages import (
-    LinkCall,
-    LinkCancel,
-    LinkFailure,
-    LinkHello,
-    LinkPing,
-    LinkPong,
-    LinkResult,
-    decode_link_message,
-    link_error,
-)
-from quiver.protocol.packet import NO_CORRELATION, Buffer, Packet, encode_packet
+from quiver.protocol.packet import NO_CORRELATION, Buffer
 from quiver.system.backoff import Backoff
 
 logger = logging.getLogger(__name__)
 
 REQUEST_BYTES = 64 * MIB
 """Of calls that have no response yet; beyond it, more calls wait."""
-PING_SECONDS, SILENT_PINGS = 1.0, 5
-"""While calls have no response, the other worker is asked so often whether it runs, and given up after so many pings
-without a word. They are counted, so that a pause of this process is not taken for one of the other."""
-_PING = encode_packet(NO_CORRELATION, LinkPing())
 _LAST_CORRELATION = 2**32 - 1
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.01, 1.0
 _encode = msgspec.msgpack.Encoder().encode
 
-Dial = Callable[[int], Awaitable[socket.socket]]
-"""A connected stream socket to a worker; OSError when that fails."""
+Target = int | str
+"""A worker by its number, or a node by its id."""
+Dial = Callable[[Any], Awaitable[socket.socket | LocalEnd]]
+"""A connected stream socket to a target, or the target itself where it is in this process; OSError when that
+fails."""
 OnLate = Callable[[Reply[Any]], None]
 """Gets a result that comes after its caller was cancelled."""
 
 
 class _Call:
-    __slots__ = ("future", "kind", "on_late", "size")
+    __slots__ = ("channel", "future", "on_late", "payload", "request", "size")
 
     def __init__(
-        self, kind: type[PeerRequest[Any]], size: int, future: "asyncio.Future[Any]", on_late: OnLate | None
+        self,
+        request: PeerRequest[Any],
+        payload: Sequence[Buffer],
+        future: "asyncio.Future[Any]",
+        on_late: OnLate | None,
     ) -> None:
-        self.kind, self.size, self.future, self.on_late = kind, size, future, on_late
+        self.request, self.payload, self.future, self.on_late = request, payload, future, on_late
+        self.size = 0
+        self.channel: Channel | None = None
+        """None: it has not been sent."""
 
 
 class OutgoingLink:
     """Calls leave in the order of `begin`. When the connection breaks, calls without a response fail; those that are
     begun after that wait for the next connection.
+
+    A target that moves says so (`not_owner`) before it begins a call: such a call waits for the next connection too,
+    and the connection is left when the last result has come over it.
     """
 
-    def __init__(self, worker: int, target: int, dial: Dial, revision: Callable[[], int]) -> None:
+    def __init__(self, worker: int, target: Target, dial: Dial, revision: Callable[[], int], *, moves: bool) -> None:
         self.target = target
-        self._hello = encode_packet(NO_CORRELATION, LinkHello(worker))
-        self._dial, self._revision = dial, revision
-        self._stream: PacketStream | None = None
+        self._worker, self._dial, self._revision, self._moves = worker, dial, revision, moves
+        self._channel: Channel | None = None
+        self._left: list[Channel] = []
+        """Channels that get no more calls, until the last result has come."""
         self._connecting: asyncio.Task[None] | None = None
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._not_before = 0.0
         """The time of the loop at which it may connect again."""
         self._calls: dict[int, _Call] = {}
-        self._unsent: list[tuple[bytes, Sequence[Buffer]]] = []
+        self._unsent: list[tuple[int, PeerRequest[Any], Sequence[Buffer], int]] = []
         self._unsent_bytes = 0
         self._last_correlation = NO_CORRELATION
         self._call_bytes = 0
@@ -78,13 +78,14 @@ class OutgoingLink:
         self._is_closed = False
         self._is_ending = False
         """The whole broker stops: whoever is gone is not followed by another."""
-        self._pinging: asyncio.TimerHandle | None = None
-        self._silent_pings = 0
-        """Since something was heard of the other worker."""
 
     @property
     def in_flight(self) -> int:
         return len(self._calls)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._channel is not None
 
     async def room(self) -> None:
         """Returns when another call may be begun; first come, first served."""
@@ -100,47 +101,71 @@ class OutgoingLink:
         if self._is_closed:
             raise ShuttingDown()
         if self._call_bytes >= REQUEST_BYTES:
-            raise Overloaded(problem=f"{self._call_bytes} bytes wait for worker {self.target}")
-        if self._is_ending and self._stream is None:
-            raise WorkerUnavailable(worker=self.target, problem="has stopped")
+            raise Overloaded(problem=f"{self._call_bytes} bytes wait for {self._name}")
+        if self._is_ending and self._channel is None:
+            raise self._unavailable("has stopped")
         correlation = self._next_correlation()
-        size = self._send(correlation, request, payload)
         future: asyncio.Future[Reply[R]] = asyncio.get_running_loop().create_future()
-        self._calls[correlation] = _Call(type(request), size, future, on_late)
-        self._call_bytes += size
-        if self._pinging is None:
-            self._silent_pings = 0
-            self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
+        call = self._calls[correlation] = _Call(request, payload, future, on_late)
         future.add_done_callback(partial(self._on_done, correlation))
+        call.channel = self._channel
+        call.size = self._send(correlation, request, payload)
+        if correlation in self._calls:
+            self._call_bytes += call.size
         return future
 
     def tell(self, request: PeerRequest[Any], payload: Sequence[Buffer] = ()) -> None:
         """A call that nobody waits for; it is lost if the connection breaks before it has arrived."""
-        queued = self._unsent_bytes if self._stream is None else self._stream.queued_bytes
-        is_gone = self._is_closed or (self._is_ending and self._stream is None)
+        queued = self._unsent_bytes if self._channel is None else self._channel.queued_bytes
+        is_gone = self._is_closed or (self._is_ending and self._channel is None)
         if not is_gone and queued < REQUEST_BYTES:
             self._send(NO_CORRELATION, request, payload)
         else:
-            logger.warning("%s.%s for worker %d was dropped", request.capability, request.method, self.target)
+            logger.warning("%s.%s for %s was dropped", request.capability, request.method, self._name)
+
+    def leave(self) -> None:
+        """The target has moved: calls go over a new connection from now on."""
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            self._left.append(channel)
+            self._close_left()
+
+    def give_up(self, problem: str) -> None:
+        """Where the target was is nobody any more: what was sent there fails."""
+        for channel in self._channels:
+            channel.close()
+            self.broken(channel, problem)
 
     def end(self) -> None:
         """All workers are being stopped: calls go on, but to nobody who has stopped already."""
         self._is_ending = True
+        for channel in self._channels:
+            channel.end()
         if self._connecting is not None:
             self._connecting.cancel()
-            self._fail_all("has stopped")
+            self._fail_unsent("has stopped")
 
     def close(self) -> None:
         """Calls without a response fail."""
         self._is_closed = True
-        if self._pinging is not None:
-            self._pinging.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
-        self._fail_all("is no longer called: this worker stops")
+        for channel in self._channels:
+            channel.close()
+        self._channel, self._left = None, []
+        self._fail(list(self._calls), "is no longer called: this worker stops")
+        self._unsent, self._unsent_bytes = [], 0
+
+    @property
+    def _channels(self) -> list[Channel]:
+        return [*self._left, *([] if self._channel is None else [self._channel])]
+
+    @property
+    def _name(self) -> str:
+        return f"worker {self.target}"
+
+    def _unavailable(self, problem: str) -> WorkerUnavailable:
+        return WorkerUnavailable(worker=self.target, problem=problem)
 
     def _next_correlation(self) -> int:
         while True:
@@ -149,22 +174,19 @@ class OutgoingLink:
                 return self._last_correlation
 
     def _send(self, correlation: int, request: PeerRequest[Any], payload: Sequence[Buffer]) -> int:
-        arguments = msgspec.Raw(_encode(request))
-        payload_bytes = sum([memoryview(part).nbytes for part in payload])
-        call = LinkCall(request.capability, request.method, self._revision(), arguments)
-        packet = encode_packet(correlation, call, payload_bytes)
-        if self._stream is not None:
-            self._stream.send(packet, payload)
-        else:
-            self._unsent.append((packet, payload))
-            self._unsent_bytes += len(packet) + payload_bytes
-            self._connect()
-        return len(packet) + payload_bytes
+        """Returns its size."""
+        if self._channel is not None:
+            return self._channel.send(correlation, request, payload, self._revision())
+        size = len(_encode(request)) + sum([memoryview(part).nbytes for part in payload])
+        self._unsent.append((correlation, request, payload, self._revision()))
+        self._unsent_bytes += size
+        self._connect()
+        return size
 
     def _on_done(self, correlation: int, future: "asyncio.Future[Any]") -> None:
         """Also when the caller was cancelled: then the other worker is told, and its last word is waited for."""
-        if future.cancelled() and correlation in self._calls and self._stream is not None:
-            self._stream.send(encode_packet(correlation, LinkCancel()))
+        if future.cancelled() and (call := self._calls.get(correlation)) is not None and call.channel is not None:
+            call.channel.cancel(correlation)
 
     def _connect(self) -> None:
         if self._connecting is None and not self._is_closed:
@@ -177,93 +199,113 @@ class OutgoingLink:
                 if pause > 0:
                     await asyncio.sleep(pause)
                 try:
-                    sock = await self._dial(self.target)
+                    end = await self._dial(self.target)
                 except OSError as error:
                     self._pause()
-                    self._fail_all(f"cannot be reached ({error.strerror or error})")
+                    self._fail_unsent(f"cannot be reached ({error.strerror or error})")
                 else:
                     break
         finally:
             self._connecting = None
-        self._use(PacketStream(sock, on_packet=self._on_packet, on_broken=self._on_broken))
+        self._use(end)
 
-    def _use(self, stream: PacketStream) -> None:
-        self._stream = stream
-        self._silent_pings = 0
-        stream.send(self._hello)
-        unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
-        for packet, payload in unsent:
-            stream.send(packet, payload)
-        for correlation, call in self._calls.items():
-            if call.future.cancelled():
-                stream.send(encode_packet(correlation, LinkCancel()))
-
-    def _ping(self) -> None:
-        """A worker that is stopped or hangs keeps its connections: it is given up because nothing is heard of it."""
-        self._pinging = None
-        if not self._calls:
-            return
-        self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
-        if self._stream is None:
-            return
-        if self._silent_pings >= (1 if self._is_ending else SILENT_PINGS):
-            self._stream.close()
-            self._on_broken(f"has not responded for {self._silent_pings * PING_SECONDS:g} s")
+    def _use(self, end: socket.socket | LocalEnd) -> None:
+        channel: Channel
+        if isinstance(end, LocalEnd):
+            channel = end.connect(f"worker {self._worker}", self)
         else:
-            self._silent_pings += 1
-            self._stream.send(_PING)
-
-    def _on_broken(self, reason: str) -> None:
-        logger.info("the link to worker %d broke: it %s", self.target, reason)
-        self._stream = None
-        self._pause()
-        self._fail_all(reason)
+            channel = PacketChannel(end, self._worker, self._name, self)
+        self._channel = channel
+        unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
+        for correlation, request, payload, revision in unsent:
+            if (call := self._calls.get(correlation)) is not None:
+                call.channel = channel
+            channel.send(correlation, request, payload, revision)
+        for correlation, call in list(self._calls.items()):
+            if call.future.cancelled() and call.channel is channel:
+                channel.cancel(correlation)
 
     def _pause(self) -> None:
         self._not_before = asyncio.get_running_loop().time() + self._backoff.next_seconds()
 
-    def _fail_all(self, problem: str) -> None:
+    def _fail_unsent(self, problem: str) -> None:
         self._unsent, self._unsent_bytes = [], 0
-        calls, self._calls = self._calls, {}
-        self._call_bytes = 0
-        for call in calls.values():
+        self._fail([correlation for correlation, call in self._calls.items() if call.channel is None], problem)
+
+    def _fail(self, correlations: Sequence[int], problem: str) -> None:
+        for correlation in correlations:
+            call = self._calls.pop(correlation)
+            self._call_bytes -= call.size
             if not call.future.done():
-                call.future.set_exception(WorkerUnavailable(worker=self.target, problem=problem))
+                call.future.set_exception(self._unavailable(problem))
         self._wake()
 
-    def _on_packet(self, packet: Packet) -> None:
+    # what channels report
+
+    def heard(self) -> None:
         self._backoff.reset()
-        self._silent_pings = 0
-        if packet.correlation == NO_CORRELATION and isinstance(decode_link_message(packet.message_bytes), LinkPong):
-            return
-        call = self._calls.pop(packet.correlation, None)
-        if call is None:
-            raise ProtocolError(problem=f"worker {self.target} sent a result for no call")
-        self._call_bytes -= call.size
-        self._wake()
-        message = decode_link_message(packet.message_bytes)
-        if isinstance(message, LinkResult):
-            self._end(call, message, packet.payload)
-        elif not isinstance(message, LinkFailure):
-            raise ProtocolError(problem=f"{type(message).__name__} is not expected from worker {self.target}")
-        elif not call.future.done():
-            call.future.set_exception(link_error(message))
 
-    def _end(self, call: _Call, message: LinkResult, payload: memoryview) -> None:
-        try:
-            value = result_decoder(call.kind).decode(message.value)
-        except msgspec.MsgspecError as problem:
-            if not call.future.done():
-                call.future.set_exception(ProtocolError(problem=f"a result cannot be read: {problem}"))
-            return
-        reply = Reply(value, (payload,) if payload else ())
+    def broken(self, channel: Channel, reason: str) -> None:
+        logger.info("the link to %s broke: it %s", self._name, reason)
+        if channel is self._channel:
+            self._channel = None
+            self._pause()
+        elif channel in self._left:
+            self._left.remove(channel)
+        self._fail([correlation for correlation, call in self._calls.items() if call.channel is channel], reason)
+
+    def replied(self, correlation: int, reply: "Reply[Any]") -> None:
+        call = self._ended(correlation)
         if not call.future.done():
             call.future.set_result(reply)
         elif call.on_late is not None:
             try:
                 call.on_late(reply)
             except QuiverError:
-                logger.warning("a late result of worker %d was not used", self.target, exc_info=True)
+                logger.warning("a late result of %s was not used", self._name, exc_info=True)
+
+    def failed(self, correlation: int, error: QuiverError) -> None:
+        if isinstance(error, NotOwner) and self._moves:
+            self._begin_again(correlation)
+            return
+        call = self._ended(correlation)
+        if isinstance(error, ShuttingDown) and self._moves and not self._is_ending:
+            error = self._unavailable("is moving to another broker")
+        if not call.future.done():
+            call.future.set_exception(error)
+
+    def _ended(self, correlation: int) -> _Call:
+        call = self._calls.pop(correlation, None)
+        if call is None:
+            raise ProtocolError(problem=f"{self._name} sent a result for no call")
+        self._call_bytes -= call.size
+        self._wake()
+        self._close_left()
+        return call
+
+    def _begin_again(self, correlation: int) -> None:
+        """It was not begun there. Nobody is asked again for a caller that no longer waits."""
+        call = self._calls[correlation]
+        if call.channel is self._channel:
+            self._pause()
+            self.leave()
+        call.channel = None
+        if call.future.done() or self._is_ending or self._is_closed:
+            self._fail([correlation], "has stopped")
+        else:
+            self._unsent.append((correlation, call.request, call.payload, self._revision()))
+            self._unsent.sort(key=_order)
+            self._unsent_bytes += call.size
+            self._connect()
+        self._close_left()
+
+    def _close_left(self) -> None:
+        if not self._left:
+            return
+        used = {id(call.channel) for call in self._calls.values()}
+        for channel in [channel for channel in self._left if id(channel) not in used]:
+            self._left.remove(channel)
+            channel.close()
 
     def _wake(self) -> None:
         while self._awaiting_room and (self._call_bytes < REQUEST_BYTES or self._is_closed):
@@ -272,3 +314,7 @@ class OutgoingLink:
                 waiting.set_result(None)
                 if not self._is_closed:
                     return
+
+
+def _order(unsent: tuple[int, PeerRequest[Any], Sequence[Buffer], int]) -> int:
+    return unsent[0]

@@ -2,12 +2,16 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from quiver.links.incoming import IncomingLink, MetadataView, NoView
-from quiver.links.outgoing import Dial, OnLate, OutgoingLink
+from quiver.links.channel import Channel, LocalEnd, Results
+from quiver.links.direct_channel import DirectChannel
+from quiver.links.incoming import IncomingLink
+from quiver.links.incoming_calls import Gate, MetadataView, NoView, OpenGate
+from quiver.links.outgoing import Dial, OnLate, OutgoingLink, Target
 from quiver.links.request import Handlers, PeerRequest, R, Reply
+from quiver.model.errors import ShuttingDown
 from quiver.protocol.packet import Buffer
 
 
@@ -16,55 +20,98 @@ class Peers:
 
     Errors of the catalogue come back as they were raised. WorkerUnavailable: the connection broke before there was a
     response, and it is not known whether the call was carried out.
+
+    `worker` may be beyond the `workers`: one that owns nothing, which others reach by the id of its node.
     """
 
     def __init__(
-        self, worker: int, workers: int, dial: Dial, handlers: Handlers, view: MetadataView | None = None
+        self,
+        worker: int,
+        workers: int,
+        dial: Dial,
+        handlers: Handlers,
+        view: MetadataView | None = None,
+        *,
+        gate: Gate | None = None,
     ) -> None:
+        """With a `gate`, workers move between processes."""
         self.worker, self.workers = worker, workers
         self.view: MetadataView = view or NoView()
         """Set before the first link is accepted."""
-        self._handlers = handlers
-        self._outgoing = {
-            target: OutgoingLink(worker, target, dial, lambda: max(0, self.view.revision))
-            for target in range(workers)
-            if target != worker
-        }
-        self._incoming: dict[IncomingLink, None] = {}
+        self._handlers, self._dial = handlers, dial
+        self._gate, self._moves = gate or OpenGate(), gate is not None
         self._is_closed = False
         self.is_ending = False
         """All workers are being stopped: one that has stopped is not followed by another."""
+        self._outgoing: dict[Target, OutgoingLink] = {}
+        for target in range(workers):
+            if target != worker:
+                self._link(target)
+        self._incoming: dict[IncomingLink | DirectChannel, None] = {}
+        self.runs_here: Callable[[int], bool] = lambda worker: True
+        """Whether a worker belongs to the same node."""
+        self.nodes: Callable[[], Sequence[str]] = list
+        """The ids of nodes with a worker that owns nothing, but has a view of the metadata."""
 
     async def call(
-        self, worker: int, request: PeerRequest[R], payload: Sequence[Buffer] = (), *, on_late: OnLate | None = None
+        self,
+        target: Target,
+        request: PeerRequest[R],
+        payload: Sequence[Buffer] = (),
+        *,
+        on_late: OnLate | None = None,
     ) -> Reply[R]:
         """Waits while too much is on its way to that worker.
 
         A caller that is cancelled ends the call there too, if that only waits. A result that comes all the same goes
         to `on_late`.
         """
-        link = self._outgoing[worker]
+        link = self._link(target)
         await link.room()
         return await link.begin(request, payload, on_late)
 
     def begin(
-        self, worker: int, request: PeerRequest[R], payload: Sequence[Buffer] = (), *, on_late: OnLate | None = None
+        self,
+        target: Target,
+        request: PeerRequest[R],
+        payload: Sequence[Buffer] = (),
+        *,
+        on_late: OnLate | None = None,
     ) -> "asyncio.Future[Reply[R]]":
         """The same, queued before it returns: calls to one worker are begun there in this order. Overloaded when too
         much is on its way to it."""
-        return self._outgoing[worker].begin(request, payload, on_late)
+        return self._link(target).begin(request, payload, on_late)
 
-    def tell(self, worker: int, request: PeerRequest[Any], payload: Sequence[Buffer] = ()) -> None:
+    def tell(self, target: Target, request: PeerRequest[Any], payload: Sequence[Buffer] = ()) -> None:
         """A call that nobody waits for. It may be lost."""
-        self._outgoing[worker].tell(request, payload)
+        self._link(target).tell(request, payload)
+
+    def links_to(self, target: Target) -> OutgoingLink | None:
+        """The link to a target, if there is one."""
+        return self._outgoing.get(target)
+
+    @property
+    def known_nodes(self) -> list[str]:
+        """To which there are links."""
+        return [target for target in self._outgoing if isinstance(target, str)]
+
+    def forget_node(self, node: str) -> None:
+        """It is gone: calls to it fail."""
+        if (link := self._outgoing.pop(node, None)) is not None:
+            link.close()
 
     def accept(self, sock: socket.socket) -> None:
         """A link from another worker, which is this object's from here on."""
         if self._is_closed:
             sock.close()
             return
-        link = IncomingLink(sock, self._handlers, self.view, on_closed=self._forget)
+        link = IncomingLink(sock, self._handlers, self.view, self._gate, on_closed=self._forget)
         self._incoming[link] = None
+
+    @property
+    def local_end(self) -> LocalEnd:
+        """For the links of other workers of this process."""
+        return LocalEnd(self._accept_direct)
 
     def end(self) -> None:
         """All workers are being stopped: calls to those that have stopped fail at once, and wait for no successor."""
@@ -72,12 +119,34 @@ class Peers:
         for link in self._outgoing.values():
             link.end()
 
+    def refuse_calls(self) -> None:
+        """The gate has closed: calls that were not begun learn it now."""
+        for link in self._incoming:
+            link.calls.refuse()
+
     async def close(self, grace_seconds: float = 1.0) -> None:
         """Own calls without a response fail; those of others that were begun get their responses."""
         self._is_closed = True
         for link in self._outgoing.values():
             link.close()
-        await asyncio.gather(*(link.close(grace_seconds) for link in list(self._incoming)))
+        await asyncio.gather(*(link.finish(grace_seconds) for link in list(self._incoming)))
 
-    def _forget(self, link: IncomingLink) -> None:
+    def _link(self, target: Target) -> OutgoingLink:
+        if (link := self._outgoing.get(target)) is not None:
+            return link
+        if self._is_closed:
+            raise ShuttingDown()
+        assert target != self.worker, "a worker does not call itself"
+        link = OutgoingLink(self.worker, target, self._dial, lambda: max(0, self.view.revision), moves=self._moves)
+        if self.is_ending:
+            link.end()
+        self._outgoing[target] = link
+        return link
+
+    def _accept_direct(self, caller: str, results: Results) -> Channel:
+        channel = DirectChannel(caller, results, self._handlers, self.view, self._gate, on_closed=self._forget)
+        self._incoming[channel] = None
+        return channel
+
+    def _forget(self, link: IncomingLink | DirectChannel) -> None:
         self._incoming.pop(link, None)

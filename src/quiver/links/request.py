@@ -65,6 +65,13 @@ class Handlers:
         kind, _ = self._handlers.get((capability, method), (PeerRequest, None))
         return kind.needs_view
 
+    def of(self, kind: type[PeerRequest[R]]) -> Handler:
+        """The same for a request that was not encoded."""
+        found = self._handlers.get((kind.capability, kind.method))
+        if found is None:
+            raise ProtocolError(problem=f"workers have no call {kind.capability}.{kind.method}")
+        return found[1]
+
     def find(self, capability: str, method: str, arguments: msgspec.Raw) -> tuple[PeerRequest[Any], Handler]:
         """ProtocolError when there is no such method, or when the arguments do not fit."""
         name = capability, method

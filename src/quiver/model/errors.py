@@ -349,6 +349,23 @@ class WorkerUnavailable(QuiverError):
     sentence = "worker {worker} of the broker {problem}; try again"
 
 
+class NotOwner(QuiverError):
+    """Nothing was begun."""
+
+    code, status, retryable = "not_owner", 503, True
+    sentence = "this broker does not run worker {worker} (any more); try again, at any broker"
+
+
+class NodeNotFound(QuiverError):
+    code, status = "node_not_found", 404
+    sentence = "the cluster has no node {node!r}; GET /cluster names those that it has"
+
+
+class NodeInUse(QuiverError):
+    code, status = "node_in_use", 409
+    sentence = "node {node} is alive; drain and stop it before you remove it"
+
+
 class DataDirectoryInUse(QuiverError):
     code, status = "data_directory_in_use", 409
     sentence = "{path} is held by process {pid}; stop that process or choose another --data-dir"

@@ -50,7 +50,39 @@ class LinkPong(Message, tag=6, frozen=True):
     """The response to a ping."""
 
 
-LinkMessage = LinkHello | LinkCall | LinkCancel | LinkResult | LinkFailure | LinkPing | LinkPong
+class LinkChallenge(Message, tag=7, frozen=True):
+    """The first message to whoever connects from another node."""
+
+    nonce: bytes
+
+
+class LinkOpen(Message, tag=8, frozen=True):
+    """Who connects, and whom it wants: a worker by its number, or a node by its id."""
+
+    node: str
+    target: int | str
+    nonce: bytes
+    proof: bytes
+    """That the caller knows the secret of the cluster: over both nonces, its node and the target."""
+
+
+class LinkOpened(Message, tag=9, frozen=True):
+    proof: bytes
+    """That the other side knows the secret too."""
+
+
+LinkMessage = (
+    LinkHello
+    | LinkCall
+    | LinkCancel
+    | LinkResult
+    | LinkFailure
+    | LinkPing
+    | LinkPong
+    | LinkChallenge
+    | LinkOpen
+    | LinkOpened
+)
 
 _decoder: msgspec.msgpack.Decoder[LinkMessage] = msgspec.msgpack.Decoder(LinkMessage)
 _encoder = msgspec.msgpack.Encoder(enc_hook=str)

@@ -117,6 +117,12 @@ class RoutedBroker:
         return self._local.topic(name)
 
     def partition_workers(self, topic: Topic) -> tuple[int, ...]:
+        """Empty where clients cannot connect to the workers themselves."""
+        if self.settings.placement.owns_nothing:
+            return ()
+        return self.unit_workers(topic)
+
+    def unit_workers(self, topic: Topic) -> tuple[int, ...]:
         return self.settings.placement.partition_workers(topic.name, topic.config.partitions)
 
     async def create_topic(self, name: str, settings: Mapping[str, Any]) -> Topic:

@@ -57,16 +57,26 @@ class Scatter:
         return done
 
     async def look(
-        self, request: PeerRequest[R], local: Callable[[], Awaitable[R]], *, seconds: float = LOOK_SECONDS
+        self,
+        request: PeerRequest[R],
+        local: Callable[[], Awaitable[R]],
+        *,
+        seconds: float = LOOK_SECONDS,
+        only_here: bool = False,
     ) -> Look[R]:
-        """Nothing is changed, so whoever does not respond in time is left out. An error of another kind is raised."""
+        """Nothing is changed, so whoever does not respond in time is left out. An error of another kind is raised.
+
+        `only_here`: the workers of this node.
+        """
         look: Look[R] = Look({}, {})
-        await asyncio.gather(*(self._look_at(look, n, request, local, seconds) for n in self._workers))
+        asked = [n for n in self._workers if not only_here or self._peers.runs_here(n)]
+        await asyncio.gather(*(self._look_at(look, n, request, local, seconds) for n in asked))
         return look
 
     @property
-    def _workers(self) -> range:
-        return range(self._peers.workers)
+    def _workers(self) -> list[int]:
+        """Also this one, if it owns nothing."""
+        return sorted({*range(self._peers.workers), self._peers.worker})
 
     async def _ask(self, worker: int, request: PeerRequest[R], local: Callable[[], Awaitable[R]]) -> R:
         if worker == self._peers.worker:

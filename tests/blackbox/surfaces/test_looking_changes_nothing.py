@@ -34,6 +34,7 @@ GROUPS = ["workers", "lanes", "pollers", "readers"]
 ROUTES: dict[str, list[str]] = {
     "/": [""],
     "/cluster": ["", "?units=true"],
+    "/cluster/nodes": [""],
     "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],
@@ -209,6 +210,7 @@ LOOKING_COMMANDS: dict[str, list[str]] = {
     "search": ["{topic}", "value is not null"],
     "config": [],
     "doctor": [],
+    "cluster nodes": [],
     "cluster status": ["--units"],
     "top": ["--once"],
     "topic watch": ["{topic}", "-n", "1"],
@@ -219,6 +221,7 @@ CHANGING_COMMANDS = {
     "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
     *("storage status", "storage migrate"),  # of a database, which this broker has not: tests/blackbox/postgres
+    *("cluster drain", "cluster remove", "cluster rebalance"),
     "cluster etcd",  # of an etcd, which this broker has not: tests/blackbox/cluster
 }
 

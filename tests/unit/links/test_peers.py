@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from quiver.links import outgoing
+from quiver.links.channel import LocalEnd
 from quiver.links.incoming import MetadataView
 from quiver.links.peers import Peers
 from quiver.links.request import Handlers, PeerRequest, Reply
@@ -103,18 +104,23 @@ class View:
 class Pair:
     """Worker 0 calls worker 1."""
 
-    def __init__(self, view: MetadataView | None = None, other_view: MetadataView | None = None) -> None:
+    def __init__(
+        self, view: MetadataView | None = None, other_view: MetadataView | None = None, *, is_direct: bool = False
+    ) -> None:
         self.other = OtherWorker()
+        self.is_direct = is_direct
         self.dials = 0
         self.refused = 0
         self.here = Peers(0, 2, self.dial, Handlers(), view)
         self.there = Peers(1, 2, self.dial, self.other.handlers, other_view)
 
-    async def dial(self, worker: int) -> socket.socket:
+    async def dial(self, worker: int) -> socket.socket | LocalEnd:
         self.dials += 1
         if self.refused:
             self.refused -= 1
             raise OSError(11, "too much waits")
+        if self.is_direct:
+            return self.there.local_end
         ours, theirs = socket.socketpair()
         self.there.accept(theirs)
         return ours
@@ -128,9 +134,9 @@ class Pair:
         await self.there.close()
 
 
-@pytest.fixture
-async def pair() -> AsyncIterator[Pair]:
-    found = Pair()
+@pytest.fixture(params=["socket", "direct"])
+async def pair(request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
+    found = Pair(is_direct=request.param == "direct")
     yield found
     await found.close()
 

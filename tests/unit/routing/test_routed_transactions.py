@@ -330,7 +330,7 @@ async def test_a_restart_of_the_coordinator_aborts_and_that_of_an_owner_does_not
         await workers[2].broker.produce(topic_id, partition, frame(key, b"m"))
     workers.kill(0)
     [partition] = [number for number in range(COUNT) if _owner(workers, "more", number) == 1]
-    while workers[1].peers._outgoing[0]._stream is not None:
+    while (link := workers[1].peers.links_to(0)) is not None and link.is_connected:
         await asyncio.sleep(0)
     # It waits for the next coordinator, which waits for worker 1 to end the transaction.
     late = workers[1].broker.produce(workers[1].broker.topic("more").id, partition, frame(key, b"m"))

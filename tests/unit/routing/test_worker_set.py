@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from quiver.links import outgoing
+from quiver.links import packet_channel
 from quiver.model.errors import TopicNotFound, WorkerUnavailable
 from quiver.model.position import EARLIEST, LATEST
 from quiver.model.topic import Topic
@@ -115,7 +115,7 @@ async def test_partitions_of_a_worker_that_is_gone_are_offline(workers: WorkerSe
 async def test_a_worker_that_hangs_is_given_up(workers: WorkerSet, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await workers[0].broker.create_topic("t", {"partitions": 3})
     [number] = [n for n in range(3) if workers[0].local.settings.placement.partition_worker("t", n) == 2]
-    monkeypatch.setattr(outgoing, "PING_SECONDS", 0.01)
+    monkeypatch.setattr(packet_channel, "PING_SECONDS", 0.01)
     workers.kill(2)  # links that are made now wait for the next worker
     with pytest.raises(WorkerUnavailable):
         await workers[0].broker.find_offset(topic.id, number, EARLIEST)

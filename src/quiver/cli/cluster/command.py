@@ -1,7 +1,8 @@
-"""`quiver cluster`: the workers of a broker, and what a cluster needs."""
+"""`quiver cluster`: the workers of a broker, brokers that share a database, and what a cluster needs."""
 
 import asyncio
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -12,15 +13,18 @@ from quiver.cli.lazy_group import group_app
 from quiver.model.errors import InvalidSetting
 from quiver.model.times import format_duration
 
-app = group_app("Show the workers of a broker.")
+app = group_app("Show the workers of a broker, and the brokers that share a database.")
 
 
 @app.callback()
 def _group() -> None:
-    """Show the workers of a broker."""
+    """Show the workers of a broker, and the brokers that share a database."""
 
 
 _COLUMNS = ("worker", "state", "pid", "uptime", "restarts", "partitions", "group_shards", "roles")
+_SHARED_COLUMNS = ("worker", "state", "node", "next_node", "uptime", "partitions", "group_shards", "roles")
+_NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version")
+NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The id of a broker: see `quiver cluster nodes`.")]
 
 
 @app.command("status")
@@ -36,11 +40,59 @@ def status(
     if output is not Output.TABLE:
         show_document(document, output)
         return
-    show_rows([_row(worker) for worker in document["workers"]], output, columns=_COLUMNS)
+    columns = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
+    show_rows([_row(worker) for worker in document["workers"]], output, columns=columns)
+    if "nodes" in document:
+        typer.echo()
+        _show_nodes(document["nodes"])
     if units:
         typer.echo()
         rows = [{"topic": topic, "workers": _joined(workers)} for topic, workers in document["topics"].items()]
         show_rows(rows, output, columns=("topic", "workers"))
+
+
+@app.command("nodes")
+def nodes(
+    address: AddressOption = DEFAULT_ADDRESS, http: HttpOption = None, output: OutputOption = Output.TABLE
+) -> None:
+    """Show the brokers that share a database, and which workers each of them runs."""
+    with connect(address) as q:
+        document = http_source(q, http).get("/cluster/nodes").document()
+    if output is not Output.TABLE:
+        show_document(document, output)
+    else:
+        _show_nodes(document["nodes"])
+
+
+@app.command("drain")
+def drain(
+    node: NodeArgument,
+    end: Annotated[bool, typer.Option("--end", help="Let it get workers again.")] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Have a broker hand over all of its workers; it gets none until that is ended."""
+    _change("DELETE" if end else "POST", f"/cluster/nodes/{quote(node, safe='')}/drain", address, http, output)
+
+
+@app.command("remove")
+def remove(
+    node: NodeArgument,
+    address: AddressOption = DEFAULT_ADDRESS,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Forget a broker that has been stopped and does not come back."""
+    _change("DELETE", f"/cluster/nodes/{quote(node, safe='')}", address, http, output)
+
+
+@app.command("rebalance")
+def rebalance(
+    address: AddressOption = DEFAULT_ADDRESS, http: HttpOption = None, output: OutputOption = Output.TABLE
+) -> None:
+    """Spread the workers over the brokers now. It happens by itself whenever a broker joins or leaves."""
+    _change("POST", "/cluster/rebalance", address, http, output)
 
 
 @app.command("etcd")
@@ -64,6 +116,17 @@ def etcd(
         show_rows(members, output, columns=("endpoint", "version", "problem"))
         typer.echo()
         show_rows([document], output)
+
+
+def _change(method: str, path: str, address: str, http: str | None, output: Output) -> None:
+    with connect(address) as q:
+        document = http_source(q, http).change(method, path)
+    show_document(document, output)
+
+
+def _show_nodes(nodes: list[dict[str, Any]]) -> None:
+    rows = [node | {"workers": _joined(node["workers"])} for node in nodes]
+    show_rows(rows, Output.TABLE, columns=_NODE_COLUMNS)
 
 
 def _row(worker: dict[str, Any]) -> dict[str, Any]:

@@ -2,19 +2,24 @@
 
 from quiver.broker.broker import Broker
 from quiver.broker.health import HealthReport
+from quiver.broker.members import ClusterMembers, ClusterMembership, MemberNode, WorkerPlace
 from quiver.broker.node import ClusterStatus
-from quiver.model.errors import QuiverError
+from quiver.model.errors import NotSupported, QuiverError
 from quiver.routing.looks.requests import GetHealth, GetStatus
-from quiver.routing.scatter import Scatter
+from quiver.routing.scatter import Look, Scatter
 
 
 class RoutedNode:
     def __init__(self, local: Broker, scatter: Scatter) -> None:
         self._local, self._scatter = local.node, scatter
+        self.members: ClusterMembership | None = None
+        """Where workers move between brokers."""
 
     async def health(self) -> HealthReport:
         """What is wrong with any worker; one that does not respond is a problem."""
         look = await self._scatter.look(GetHealth(), self._local.health)
+        if self.members is not None:
+            return _health_of_member(self.members, look, self._scatter.worker)
         problems = {f"worker {worker}": _reason(error) for worker, error in look.missing.items()}
         warnings: dict[str, str] = {}
         for worker, report in sorted(look.answers.items()):
@@ -24,7 +29,46 @@ class RoutedNode:
 
     async def cluster(self) -> ClusterStatus:
         look = await self._scatter.look(GetStatus(), self._local.worker)
-        return ClusterStatus(look.values(), {worker: _reason(error) for worker, error in look.missing.items()})
+        missing = {worker: _reason(error) for worker, error in look.missing.items()}
+        if self.members is None:
+            return ClusterStatus(look.values(), missing)
+        look.answers.pop(self._scatter.worker, None)  # the worker that gateways call owns nothing
+        return ClusterStatus(look.values(), missing, tuple(self.members.places()), await self.nodes())
+
+    async def nodes(self) -> ClusterMembers | None:
+        members = self.members
+        return None if members is None else ClusterMembers(members.node, members.nodes())
+
+    async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
+        return await self._several().drain(node, ends=ends)
+
+    async def remove(self, node: str) -> None:
+        await self._several().remove(node)
+
+    async def rebalance(self) -> list[WorkerPlace]:
+        return await self._several().rebalance()
+
+    def _several(self) -> ClusterMembership:
+        if self.members is None:
+            raise NotSupported(feature="a cluster of one broker on a data directory")
+        return self.members
+
+
+def _health_of_member(members: ClusterMembership, look: Look[HealthReport], own: int) -> HealthReport:
+    """This broker is ready when it is a member and what it runs is well; the rest is for others to be ready for."""
+    problems: dict[str, str] = members.problems()
+    warnings: dict[str, str] = {}
+    for worker, report in sorted(look.answers.items()):
+        prefix = "" if worker == own else f"worker {worker}: "
+        found = {f"{prefix}{name}": why for name, why in report.problems.items()}
+        if worker == own or members.is_here(worker):
+            problems |= found
+        else:
+            warnings |= found
+        warnings |= {f"{prefix}{name}": why for name, why in report.warnings.items()}
+    for worker, error in look.missing.items():
+        (problems if members.is_here(worker) else warnings)[f"worker {worker}"] = _reason(error)
+    return HealthReport(problems, warnings)
 
 
 def _reason(error: QuiverError) -> str:

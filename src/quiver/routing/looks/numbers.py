@@ -40,7 +40,7 @@ class RoutedMetrics:
         self._local, self._scatter, self._note = local, scatter, note
 
     async def collect(self) -> Collected:
-        look = await self._scatter.look(CollectNumbers(), lambda: own_numbers(self._local))
+        look = await self._scatter.look(CollectNumbers(), lambda: own_numbers(self._local), only_here=True)
         return await asyncio.to_thread(self._added_up, look.answers)
 
     async def text_of(self, collected: Collected, *, open_metrics: bool) -> bytes:

@@ -33,6 +33,8 @@ class OwnPartitions:
             return None
         placement, count = self._placement, topic.config.partitions
         workers = placement.worker_count
+        if placement.worker >= workers:
+            return None
         first = (placement.worker - placement.partition_worker(topic.name, 0)) % workers
         if first >= count:
             return None

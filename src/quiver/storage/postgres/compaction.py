@@ -20,6 +20,7 @@ from quiver.model.errors import Closed, Overloaded, StaleEpoch
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.port import Compacted, Compaction, Dirt
+from quiver.storage.postgres.appending.recovery import TAKEN_OVER
 from quiver.storage.postgres.appending.state import PostgresLogState, SegmentTotals
 from quiver.storage.postgres.appending.tail_cache import CachedTail
 from quiver.storage.postgres.database.statements import sql
@@ -211,7 +212,7 @@ class PostgresCompaction:
 
     async def _check_owner(self, fetching: Awaitable[Sequence[object]]) -> None:
         if not await fetching:
-            self._state.failure = "another broker has taken it over"
+            self._state.failure = TAKEN_OVER
             raise StaleEpoch(epoch=self._state.owner_epoch, current="that of another broker")
 
 

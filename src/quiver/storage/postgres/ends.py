@@ -13,7 +13,7 @@ from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_view import out_of_range
 from quiver.model.errors import InvalidRequest, StaleEpoch, StorageUnavailable
 from quiver.storage.postgres.appending.memory_tail import MemoryTail
-from quiver.storage.postgres.appending.recovery import END
+from quiver.storage.postgres.appending.recovery import END, TAKEN_OVER
 from quiver.storage.postgres.appending.state import PostgresLogState, SegmentTotals, encoded_epochs
 from quiver.storage.postgres.database.statements import sql
 from quiver.storage.postgres.reader import PostgresReader
@@ -51,7 +51,7 @@ class LogEnds:
     async def _fenced(self, connection: asyncpg.Connection, name: str, *values: Any) -> None:
         state = self._state
         if not await connection.fetch(sql(name), state.id, state.owner_epoch, *values):
-            state.failure = "another broker has taken it over"
+            state.failure = TAKEN_OVER
             raise StaleEpoch(epoch=state.owner_epoch, current="that of another broker")
 
     async def reserve(self, offset: int) -> None:

@@ -1,7 +1,8 @@
-"""The engine on PostgreSQL: logs in the tables of one schema, for one broker at a time."""
+"""The engine on PostgreSQL: logs in the tables of one schema, each with one owner at a time."""
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from quiver.storage.postgres.database.database import Database
 from quiver.storage.postgres.database.errors import Failure, described, is_passing
 from quiver.storage.postgres.database.migrations import check_version, migrate, schema_status
 from quiver.storage.postgres.log import PostgresLog
+from quiver.storage.postgres.of_start import StorageOfStart, failure_of, snapshot_warnings
 from quiver.storage.postgres.resources import PostgresResources
 from quiver.storage.postgres.standby import StandbyReads
 from quiver.system.pace import bounded_gather
@@ -43,7 +45,9 @@ class PostgresSettings(NamedTuple):
     start_seconds: float = 30.0
     """How long a start waits for a database that cannot be reached."""
     hold_seconds: float = 5.0
-    """How long it waits for another broker to let go: the database may not have noticed its end yet."""
+    """How long it waits for another process to let go: the database may not have noticed its end yet."""
+    node_id: str | None = None
+    """One process at a time has it; None: it has none."""
     read_from: PostgresAddress | None = None
     """A standby, for old frames."""
     buffer_dir: Path | None = None
@@ -52,8 +56,12 @@ class PostgresSettings(NamedTuple):
 
 
 class PostgresStorage:
-    """Call `open` first. A broker holds the schema by a lock of its own connection; the fence in every write is what
-    protects the data."""
+    """Call `open` first. A broker holds its node id by a lock of its own connection; the fence in every write is what
+    protects the data.
+
+    Logs that are opened here belong to the start epoch that `open` has taken; `of_start` gives the storage of another
+    start.
+    """
 
     def __init__(
         self,
@@ -63,7 +71,7 @@ class PostgresStorage:
     ) -> None:
         settings, randomness = settings or PostgresSettings(), randomness or SystemRandomness()
         database = Database(address, settings.pool)
-        recovery = AppendRecovery(database, int.from_bytes(randomness.token(8), "little") >> 1)
+        recovery = AppendRecovery(database)
         buffer = None
         if settings.buffer_dir is not None:
             buffer = PublishBuffer(settings.buffer_dir, settings.buffer_bytes, randomness)
@@ -93,6 +101,10 @@ class PostgresStorage:
         self._opening: dict[str, asyncio.Lock] = {}
         self._holder: asyncpg.Connection | None = None
         self._is_open = False
+        self._owner = StartEpoch(0)
+        self.on_buffer_stored: Callable[[], Awaitable[None]] = _nothing
+        """Awaited when `open` has stored what was left in the local buffer: others that had these logs open do not
+        know of it."""
 
     @property
     def sync_times(self) -> SyncTimes:
@@ -105,12 +117,15 @@ class PostgresStorage:
             if buffer is None:
                 return problem
             return None if buffer.problem is None else f"{problem}; {buffer.problem}"
-        failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
-        return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
+        return failure_of(self.logs_of(self._owner))
+
+    def logs_of(self, owner: StartEpoch) -> list[PostgresLog]:
+        """That it has open."""
+        return [log for log in self._logs.values() if log.state.owner == owner and not log.is_closed]
 
     @property
     def warnings(self) -> dict[str, str]:
-        found = {log.log_id: "; ".join(log.snapshot_problems) for log in self._logs.values() if log.snapshot_problems}
+        found = snapshot_warnings(self.logs_of(self._owner))
         standby = self.resources.standby
         if standby is not None and standby.problem is not None:
             found["read_from"] = f"the standby cannot be used: {standby.problem}"
@@ -123,7 +138,7 @@ class PostgresStorage:
         if buffer is None or replay is None:
             return None
         if self._database.problem is None:
-            return replay.problem
+            return replay.problem or (buffer.problem if buffer.is_shared else None)
         return (
             f"the database cannot be used: {self._database.problem}; publishes go to the local buffer, which has "
             f"{buffer.message_count} messages in {buffer.size_bytes} of {buffer.max_bytes} bytes"
@@ -156,8 +171,24 @@ class PostgresStorage:
         await self._hold(self._holder, asyncio.get_running_loop().time() + self._settings.hold_seconds)
         if self.resources.standby is not None:
             self.resources.standby.system_identifier = (await self._database.fetch_row("system_identifier"))[0]
+        self._owner = await self.next_start_epoch()
         await self._store_buffered()
         self._is_open = True
+
+    def share_with(self, others: int) -> None:
+        """So many other processes use the schema now. While there are any, another one may take over a log, so
+        nothing is buffered."""
+        if self.resources.buffer is not None:
+            self.resources.buffer.is_shared = others > 0
+
+    @property
+    def start_epoch(self) -> StartEpoch:
+        """Of this process."""
+        return self._owner
+
+    def of_start(self, start_epoch: StartEpoch) -> StorageOfStart:
+        """For one of several workers of this process."""
+        return StorageOfStart(self, start_epoch)
 
     async def _store_buffered(self) -> None:
         """What an earlier process has left in the local buffer."""
@@ -170,7 +201,8 @@ class PostgresStorage:
         except OSError as error:
             problem = f"cannot use {buffer.path.parent}: {error.strerror or error}"
             raise InvalidSetting(setting="buffer_dir", problem=problem) from error
-        await replay.at_start(installation)
+        replay.owner = self._owner
+        await replay.at_start(installation, self.on_buffer_stored)
 
     def _open_state(self, log_id: str) -> PostgresLogState | None:
         log = self._logs.get(log_id)
@@ -192,12 +224,13 @@ class PostgresStorage:
             self._database.lose("the server closed the connection")
 
     async def _hold(self, holder: asyncpg.Connection, deadline: float) -> None:
-        schema = self._database.address.schema
-        while not await holder.fetchval("select pg_try_advisory_lock(hashtext($1), 2)", f"quiver {schema}"):
+        schema, node_id = self._database.address.schema, self._settings.node_id
+        while not await self._lock(holder):
             if asyncio.get_running_loop().time() >= deadline:
                 shown = self._database.address.shown
                 raise DataDirectoryInUse(
-                    f"{shown} is held by another broker; stop that one, or choose another ?schema="
+                    f"{shown} is held by another broker with the node id {node_id}; give this one another --node-id "
+                    "and a --data-dir of its own"
                 )
             await asyncio.sleep(0.2)
         status = await schema_status(holder, schema)
@@ -212,14 +245,31 @@ class PostgresStorage:
             for migration in await migrate(holder, schema):
                 logger.info("created the tables: %s", migration.name)
 
+    async def _lock(self, holder: asyncpg.Connection) -> bool:
+        """False: another process has the node id, or an older version of Quiver the whole schema."""
+        schema, node_id = self._database.address.schema, self._settings.node_id
+        if not await holder.fetchval("select pg_try_advisory_lock_shared(hashtext($1), 2)", f"quiver {schema}"):
+            return False
+        if node_id is None:
+            return True
+        found: bool = await holder.fetchval(
+            "select pg_try_advisory_lock(hashtextextended($1, 0))", f"quiver {schema} {node_id}"
+        )
+        return found
+
     async def open_log(self, log_id: str, options: LogOptions) -> PostgresLog:
+        return await self.open_owned(log_id, options, self._owner)
+
+    async def open_owned(self, log_id: str, options: LogOptions, owner: StartEpoch) -> PostgresLog:
         if not self._is_open:
             raise Closed(what="the storage")
         check_log_id(log_id)
         async with self._opening.setdefault(log_id, asyncio.Lock()):
             log = self._logs.get(log_id)
+            if log is not None and not log.is_closed and log.state.owner < owner:
+                await log.discard()
             if log is None or log.is_closed:
-                state = PostgresLogState(log_id)
+                state = PostgresLogState(log_id, owner)
                 await self.resources.recovery.open(state)
                 log = self._logs[log_id] = PostgresLog(state, options, self.resources)
                 await self._remove_rest(state)
@@ -233,11 +283,14 @@ class PostgresStorage:
         if row is not None and row[0] is not None and row[0] < state.start_offset:
             self.resources.cleaner.remove(state.id, [(row[0], state.start_offset)])
 
-    async def discard_logs(self, directory: str) -> None:
+    async def discard_logs(self, directory: str, owner: StartEpoch | None = None) -> None:
+        """Those of one owner, or of all."""
         below = f"{check_log_id(directory)}/"
         for log_id in [each for each in self._logs if each == directory or each.startswith(below)]:
-            await self._logs[log_id].discard()
-            self._logs.pop(log_id, None)
+            log = self._logs[log_id]
+            if owner is None or log.state.owner == owner:
+                await log.discard()
+                self._logs.pop(log_id, None)
 
     async def delete_logs(self, directory: str) -> None:
         await self.discard_logs(directory)
@@ -258,13 +311,16 @@ class PostgresStorage:
         """The database can be reached again: settles what was under way before anything else is written."""
         if self._holder is None:
             self._holder = holder = await self._connect_holder()
-            schema = self._database.address.schema
-            if not await holder.fetchval("select pg_try_advisory_lock(hashtext($1), 2)", f"quiver {schema}"):
-                logger.warning("another broker has begun to use %s", self._database.address.shown)
+            if not await self._lock(holder):
+                logger.warning("another process has taken the node id %s", self._settings.node_id)
         await self.resources.appends.settle_unknown()
         if self._replay is not None:
             for pending in await self._replay.run():
                 self.resources.appends.queue(pending)
+
+    async def close_logs(self, owner: StartEpoch) -> None:
+        for problem in [problem for problem in await bounded_gather(_close, self.logs_of(owner)) if problem]:
+            raise problem
 
     async def _restore(self, log: int) -> None:
         for each in list(self._logs.values()):
@@ -290,6 +346,10 @@ class PostgresStorage:
             self._holder = None
         for problem in problems:
             raise problem
+
+
+async def _nothing() -> None:
+    """Nobody else has logs open."""
 
 
 async def _close(log: PostgresLog) -> Exception | None:

@@ -14,6 +14,7 @@ from quiver.storage.postgres.database.errors import unavailable
 logger = logging.getLogger(__name__)
 
 END = 2**63 - 1
+TAKEN_OVER = "another broker has taken it over"
 
 
 class Found(NamedTuple):
@@ -22,17 +23,18 @@ class Found(NamedTuple):
 
 
 class AppendRecovery:
-    """`owner` is a number of this process that no other has: it tells a log that was taken over from one that this
-    process took again."""
+    """The owner of a log is the start epoch of whoever opened it: it tells a log that was taken over from one that
+    the same owner took again, and a later start from an earlier one."""
 
-    def __init__(self, database: Database, owner: int) -> None:
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._owner = owner
         self.limits: dict[str, SegmentLimits] = {}
 
     async def open(self, state: PostgresLogState) -> None:
-        """Creates the log or takes it over."""
-        row = await self._database.fetch_row("open_log", state.log_id, self._owner)
+        """Creates the log or takes it over. StaleEpoch where a later start has opened it."""
+        row = await self._database.fetch_row("open_log", state.log_id, state.owner)
+        if row is None:
+            raise StaleEpoch(epoch=state.owner, current="that of another broker")
         await self.load(state, row)
 
     async def load(self, state: PostgresLogState, row: Any, *, while_away: bool = False) -> None:
@@ -47,9 +49,9 @@ class AppendRecovery:
 
     async def take_again(self, state: PostgresLogState) -> Any:
         """After this nothing that was sent before is stored. StaleEpoch where another broker has the log."""
-        row = await self._database.fetch_row("take_again", state.id, self._owner, while_away=True)
+        row = await self._database.fetch_row("take_again", state.id, state.owner, while_away=True)
         if row is None:
-            state.failure = "another broker has taken it over"
+            state.failure = TAKEN_OVER
             raise StaleEpoch(epoch=state.owner_epoch, current="that of another broker")
         return row
 
@@ -76,7 +78,7 @@ class AppendRecovery:
         if end > state.frames_end or not lost:
             raise self.behind(state, end)
         logger.warning("%s: the database had lost frames from %d on, which are stored again", state.log_id, end)
-        base = PostgresLogState(state.log_id)
+        base = PostgresLogState(state.log_id, state.owner)
         await self.load(base, row, while_away=True)
         base.end_offset = base.frames_end
         new = [frame for frame in append.frames if frame.header.base_offset >= state.frames_end]

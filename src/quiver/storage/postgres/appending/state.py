@@ -10,6 +10,7 @@ from quiver.log.compaction.progress import Progress
 from quiver.log.epoch_history import EpochHistory, EpochStart
 from quiver.log.segment.index import PRIORITIES
 from quiver.log.segment_appender import AppendPlan, SegmentLimits, split_runs
+from quiver.model.names import StartEpoch
 from quiver.records.header import HEADER_BYTES, FrameHeader, StampedFrame, read_stamped_header
 
 
@@ -142,8 +143,10 @@ class BufferedFrom(NamedTuple):
 class PostgresLogState:
     """Belongs to one log. `load` fills it from the database; appends that were stored are applied to it."""
 
-    def __init__(self, log_id: str) -> None:
+    def __init__(self, log_id: str, owner: StartEpoch) -> None:
         self.log_id = log_id
+        self.owner = owner
+        """The start that opened it: a log never goes back to an earlier one."""
         self.id = self.owner_epoch = 0
         self.failure: str | None = None
         self.is_stale = False

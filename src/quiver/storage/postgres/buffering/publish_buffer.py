@@ -29,6 +29,8 @@ class PublishBuffer:
         self._writing: list[PendingAppend] = []
         self._waiting_bytes = 0
         self._is_held = False
+        self.is_shared = False
+        """Others use the database too: nothing is put into it."""
         self.message_count = 0
         """Messages that this process has put into it and that are not in the database yet."""
         self.buffered_total = 0
@@ -62,6 +64,8 @@ class PublishBuffer:
         """Why nothing more can be buffered."""
         if self.failure is not None:
             return f"the local buffer failed: {self.failure}"
+        if self.is_shared:
+            return "the local buffer is for a broker that has the database to itself, and there are others"
         if self.size_bytes >= self._max_bytes:
             return f"the local buffer is full: {self.size_bytes} bytes"
         return None

@@ -1,11 +1,12 @@
 """Stores what is in the local buffer: when the database is back, and at a start."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import InvalidSetting, QuiverError, StaleEpoch, StorageUnavailable
+from quiver.model.names import StartEpoch
 from quiver.records.header import HEADER_BYTES, NO_PRODUCER, FrameHeader, StampedFrame, stamp, unpack_header
 from quiver.records.read import split_frames
 from quiver.storage.port import LogOptions
@@ -58,6 +59,8 @@ class BufferReplay:
         self._taken_over: dict[str, set[_Sent]] = {}
         """Logs that another broker has written to, with what it has stored of producers."""
         self._position = 0
+        self.owner = StartEpoch(0)
+        """The start that opens logs at a start."""
         self._left: set[str] = set()
         """Logs whose part of the file cannot be stored by this process."""
 
@@ -67,8 +70,11 @@ class BufferReplay:
             return None
         return f"{self._buffer.path} has messages of {', '.join(sorted(self._left)[:3])} that wait for the next start"
 
-    async def at_start(self, installation: str) -> None:
-        """Before any log is opened. Raises InvalidSetting for a buffer of another database."""
+    async def at_start(self, installation: str, stored: Callable[[], Awaitable[None]]) -> None:
+        """Before any log is opened. Raises InvalidSetting for a buffer of another database.
+
+        `stored` is awaited when everything is in the database, before the file is removed.
+        """
         header = self._buffer.header
         if header is None:
             return
@@ -80,6 +86,7 @@ class BufferReplay:
             )
         logger.warning("storing %d bytes from %s", self._buffer.size_bytes, self._buffer.path)
         await self._pass()
+        await stored()
         await self._finish()
 
     async def run(self) -> list[PendingAppend]:
@@ -157,7 +164,7 @@ class BufferReplay:
     async def _begin(self, log_id: str) -> _Target | None:
         header, state = self._buffer.header, self._state_of(log_id)
         assert header is not None
-        stored = PostgresLogState(log_id)
+        stored = PostgresLogState(log_id, self.owner if state is None else state.owner)
         if state is None:
             if await self._database.fetch_row("log_named", log_id, while_away=True) is None:
                 logger.warning("%s: it was deleted, and its messages in the local buffer with it", log_id)

@@ -3,16 +3,20 @@
 import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import unquote
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.cluster.placement import CONTROLLER
-from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
+from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverError
+from quiver.model.times import format_time
 
 if TYPE_CHECKING:
+    from quiver.broker.members import ClusterMembers, MemberNode
     from quiver.routing.facade import Facade
 
 _STATE_FILE = "broker.json"
@@ -29,15 +33,48 @@ class WorkerResponse(msgspec.Struct, kw_only=True):
     roles: Annotated[
         list[str], Meta(description="What one worker has for all: coordination, transactions, schedules.")
     ]
+    node: Annotated[str | UnsetType, Meta(description="Of several brokers: the one that runs it.")] = UNSET
+    next_node: Annotated[str | UnsetType | None, Meta(description="The one that it moves to.")] = UNSET
+    epoch: Annotated[int | UnsetType, Meta(description="Rises with every move.")] = UNSET
 
 
 class ClusterQuery(msgspec.Struct):
     units: bool = False
 
 
+class ClusterNodeResponse(msgspec.Struct, kw_only=True):
+    node: str
+    state: Annotated[str, Meta(description="alive, draining, or gone: its lease has ended.")]
+    workers: Annotated[list[int], Meta(description="That it runs.")]
+    is_controller: Annotated[bool, Meta(description="It decides who runs what.")]
+    host: str | None = None
+    native_port: int | None = None
+    http_port: int | None = None
+    link_port: Annotated[int | None, Meta(description="For the other brokers.")] = None
+    pid: int | None = None
+    version: str | None = None
+    started: str | None = None
+
+
+class ClusterNodesResponse(msgspec.Struct, kw_only=True):
+    node: Annotated[str, Meta(description="The one that was asked.")]
+    nodes: Annotated[list[ClusterNodeResponse], Meta(description="None for a broker on a data directory.")]
+
+
+class RemovedResponse(msgspec.Struct):
+    node: str
+    removed: bool = True
+
+
+class MovesResponse(msgspec.Struct):
+    moving: Annotated[dict[int, str], Meta(description="Workers on their way, each with the node that gets it.")]
+
+
 class ClusterResponse(msgspec.Struct, kw_only=True):
     node_id: str
     workers: list[WorkerResponse]
+    node: Annotated[str | UnsetType, Meta(description="Of several brokers on one database: this one.")] = UNSET
+    nodes: Annotated[list[ClusterNodeResponse] | UnsetType, Meta(description="All of them.")] = UNSET
     topics: Annotated[
         dict[str, list[int]] | UnsetType,
         Meta(description="With ?units=true: the worker of each partition, by topic."),
@@ -76,13 +113,39 @@ class ClusterRoutes:
                 group_shards=[],
                 roles=_roles(worker),
             )
+        for place in status.places:
+            if (found := workers.get(place.worker)) is not None:
+                found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
         response = ClusterResponse(node_id=self._broker.node_id, workers=[workers[n] for n in sorted(workers)])
+        if status.members is not None:
+            response.node, response.nodes = status.members.node, _shown(status.members)
         if query.units:
             response.topics = {topic.name: self._owners(topic) for topic in self._broker.topics()}
         return Response(response)
 
     def _owners(self, topic: Any) -> list[int]:
-        return list(self._broker.partition_workers(topic)) or [CONTROLLER] * topic.config.partitions
+        return list(self._broker.unit_workers(topic))
+
+    async def nodes(self, request: Request) -> Response:
+        members = await self._broker.node.nodes()
+        if members is None:
+            return Response(ClusterNodesResponse(node=self._broker.node_id, nodes=[]))
+        return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
+
+    async def drain(self, request: Request) -> Response:
+        return Response(_member(await self._broker.node.drain(_node(request))))
+
+    async def end_drain(self, request: Request) -> Response:
+        return Response(_member(await self._broker.node.drain(_node(request), ends=True)))
+
+    async def remove(self, request: Request) -> Response:
+        node = _node(request)
+        await self._broker.node.remove(node)
+        return Response(RemovedResponse(node))
+
+    async def rebalance(self, request: Request) -> Response:
+        moving = await self._broker.node.rebalance()
+        return Response(MovesResponse({place.worker: place.next_node for place in moving}))
 
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
@@ -102,6 +165,38 @@ def _roles(worker: int) -> list[str]:
     return ["coordination", "transactions", "schedules"] if worker == CONTROLLER else []
 
 
+def _node(request: Request) -> str:
+    return unquote(request.params["node"])
+
+
+def _shown(members: "ClusterMembers") -> list[ClusterNodeResponse]:
+    return [_member(each) for each in members.nodes]
+
+
+def _member(node: "MemberNode") -> ClusterNodeResponse:
+    if not node.pid:
+        return ClusterNodeResponse(
+            node=node.node, state=node.state, workers=node.workers, is_controller=node.is_controller
+        )
+    return ClusterNodeResponse(
+        node=node.node,
+        state=node.state,
+        workers=node.workers,
+        is_controller=node.is_controller,
+        host=node.host,
+        native_port=node.native_port,
+        http_port=node.http_port,
+        link_port=node.link_port,
+        pid=node.pid,
+        version=node.version,
+        started=format_time(node.started_ms),
+    )
+
+
+def _of_nodes(handler: Handler, summary: str, response: Any, *errors: type[QuiverError]) -> Operation:
+    return Operation(handler=handler, summary=summary, tag="Node", response=response, errors=(NotSupported, *errors))
+
+
 def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
     routes = ClusterRoutes(broker, data_dir)
     return {
@@ -113,5 +208,22 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
                 query=ClusterQuery,
                 response=ClusterResponse,
             )
-        }
+        },
+        "/cluster/nodes": {"GET": _of_nodes(routes.nodes, "The brokers on one database", ClusterNodesResponse)},
+        "/cluster/nodes/{node}": {
+            "DELETE": _of_nodes(
+                routes.remove, "Forget a broker that is gone", RemovedResponse, NodeNotFound, NodeInUse
+            )
+        },
+        "/cluster/nodes/{node}/drain": {
+            "POST": _of_nodes(
+                routes.drain, "Have a broker hand over all of its workers", ClusterNodeResponse, NodeNotFound
+            ),
+            "DELETE": _of_nodes(
+                routes.end_drain, "Let a drained broker get workers again", ClusterNodeResponse, NodeNotFound
+            ),
+        },
+        "/cluster/rebalance": {
+            "POST": _of_nodes(routes.rebalance, "Spread the workers over the brokers now", MovesResponse)
+        },
     }

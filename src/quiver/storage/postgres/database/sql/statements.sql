@@ -113,9 +113,9 @@ select substring(data from 1 for 88) as header from frame where log = $1 and nex
 -- frames_of_segment
 select data from frame where log = $1 and base_offset >= $2 and base_offset < $3 order by base_offset
 
--- open_log: creates it, or takes it over
+-- open_log: creates it, or takes it over; nothing where a later start has it
 insert into log (name, owner, owner_epoch) values ($1, $2, 1)
-on conflict (name) do update set owner = $2, owner_epoch = log.owner_epoch + 1
+on conflict (name) do update set owner = $2, owner_epoch = log.owner_epoch + 1 where log.owner <= $2
 returning *
 
 -- take_again: whatever this owner has under way elsewhere stores nothing from now on

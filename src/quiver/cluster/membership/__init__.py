@@ -1,0 +1,1 @@
+"""Brokers that share a store: which of them there are, who decides, and who runs which worker."""

@@ -1,0 +1,65 @@
+"""Whoever has the key of the controller writes who runs which worker."""
+
+import asyncio
+import contextlib
+import logging
+
+from quiver.cluster.membership import records
+from quiver.cluster.membership.session import Session
+from quiver.cluster.membership.state import ClusterState
+from quiver.cluster.ownership import changed_assignments
+from quiver.coordination.port import OPERATIONS, Put
+from quiver.model.errors import QuiverError
+from quiver.telemetry.supervised_task import SupervisedTask
+
+logger = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.5
+RETURN_SECONDS = 1.0
+"""How long nodes without a lease are waited for by one that has just got its own: an outage of the store ends all."""
+
+
+class Controlling:
+    """Every node tries to get the key; it goes with the lease of the node that has it."""
+
+    def __init__(self, state: ClusterState, session: Session) -> None:
+        self._state, self._session = state, session
+        self.task = SupervisedTask("the controller of the cluster", self._run)
+
+    @property
+    def is_controller(self) -> bool:
+        return self._state.controller == self._session.node
+
+    async def decide(self) -> None:
+        """One look. Safe at any time: each write names what it is based on."""
+        state, session = self._state, self._session
+        if not session.lasts:
+            return
+        key, view = records.CONTROLLER_KEY, state.view
+        if state.controller is None:
+            put = Put(key, session.node.encode(), session.lease_id)
+            if not await view.commit([view.expected(key)], [put]):
+                return
+            logger.info("node %s decides who runs what", session.node)
+        if not self.is_controller or self._waits_for_return():
+            return
+        changes = changed_assignments(state.nodes, state.workers, state.assignments, state.draining)
+        for worker, assignment in list(changes.items())[: OPERATIONS - 1]:
+            key_of_worker = records.worker_key(worker)
+            expected = [view.expected(key), view.expected(key_of_worker)]
+            if await view.commit(expected, [Put(key_of_worker, records.encode(assignment))]):
+                logger.info("worker %d: %s", worker, assignment)
+
+    def _waits_for_return(self) -> bool:
+        gone = {each.node for each in self._state.assignments.values()} - set(self._state.nodes)
+        return bool(gone) and asyncio.get_running_loop().time() < self._session.joined_at + RETURN_SECONDS
+
+    async def _run(self) -> None:
+        while True:
+            changed = self._state.changed
+            try:
+                await self.decide()
+            except QuiverError as error:
+                logger.info("the cluster is looked at again: %s", error)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(changed.wait(), _LOOK_SECONDS)

@@ -1,0 +1,77 @@
+"""The keys of a cluster in coordination, and what they say."""
+
+from typing import TypeVar
+
+import msgspec
+
+from quiver.cluster.ownership import Assignment
+
+PREFIX = "cluster/"
+SETUP = "cluster/setup"
+CONTROLLER_KEY = "cluster/controller"
+"""The node that decides who runs what, under its lease."""
+WORKERS = "cluster/workers/"
+_NODES, _DRAINING = "cluster/nodes/", "cluster/draining/"
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """Written by the first broker of an installation."""
+
+    workers: int
+    secret: str
+    """What brokers prove to each other that they know."""
+
+
+class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker, for as long as its lease lasts."""
+
+    node: str
+    incarnation: int
+    """The start epoch of the process."""
+    host: str
+    """Where clients and other brokers reach it."""
+    native_port: int
+    http_port: int
+    link_port: int
+    """For other brokers."""
+    pid: int
+    started_ms: int
+    version: str
+
+
+def node_key(node: str) -> str:
+    return f"{_NODES}{node}"
+
+
+def worker_key(worker: int) -> str:
+    return f"{WORKERS}{worker}"
+
+
+def draining_key(node: str) -> str:
+    return f"{_DRAINING}{node}"
+
+
+def node_of(key: str) -> str | None:
+    return key.removeprefix(_NODES) if key.startswith(_NODES) else None
+
+
+def worker_of(key: str) -> int | None:
+    return int(key.removeprefix(WORKERS)) if key.startswith(WORKERS) else None
+
+
+def draining_of(key: str) -> str | None:
+    return key.removeprefix(_DRAINING) if key.startswith(_DRAINING) else None
+
+
+def encode(record: msgspec.Struct | Assignment) -> bytes:
+    return msgspec.json.encode(record._asdict() if isinstance(record, Assignment) else record)
+
+
+def decode(data: bytes, kind: type[R]) -> R:
+    return msgspec.json.decode(data, type=kind)
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    return Assignment(**msgspec.json.decode(data))

@@ -1,0 +1,371 @@
+"""Several brokers on one database: workers move between them in full use, and nothing is lost or doubled.
+
+`make chaos` (QUIVER_LONG=1) runs 30 rounds of faults; QUIVER_CHAOS_ROUNDS and QUIVER_CHAOS_SEED choose otherwise.
+"""
+
+import contextlib
+import os
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import quiver
+from blackbox.callers.load import Load, check_stored
+from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
+from postgres_cluster import PostgresCluster, programs, running_cluster
+from quiver.model.errors import MessageTimeout, QuiverError
+
+LONG = bool(os.environ.get("QUIVER_LONG"))
+ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "30" if LONG else "6"))
+SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
+SECONDS = 60.0
+PARTITIONS = 8
+
+
+class Brokers:
+    """Brokers with ports and data directories of their own, on one database."""
+
+    def __init__(self, directory: Path, database: str, count: int) -> None:
+        ports = [free_port() for _ in range(count)]
+        self.brokers = [
+            BrokerProcess(
+                directory / f"broker-{number}",
+                *("--storage", database, "--native-port", str(port), "--node-id", f"n{number}"),
+            )
+            for number, port in enumerate(ports)
+        ]
+        self._addresses = [f"127.0.0.1:{port}" for port in ports]
+
+    @property
+    def addresses(self) -> str:
+        return ",".join(self._addresses)
+
+    def of(self, count: int) -> list[BrokerProcess]:
+        """The first ones; nobody knows of the others."""
+        self._addresses = self._addresses[:count]
+        return self.brokers[:count]
+
+    def __getitem__(self, number: int) -> BrokerProcess:
+        return self.brokers[number]
+
+    def close(self) -> None:
+        for broker in self.brokers:
+            broker.close()
+
+
+@pytest.fixture
+def brokers(tmp_path: Path, database: str) -> Iterator[Brokers]:
+    found = Brokers(tmp_path, database, 3)
+    yield found
+    found.close()
+
+
+def owners(asked: BrokerProcess) -> list[str]:
+    """The nodes of all workers that run; empty strings where one does not."""
+    document = asked.request("GET", "/cluster")[1]
+    return [
+        each["node"] if each["state"] == "running" and not each["next_node"] else "" for each in document["workers"]
+    ]
+
+
+def await_owners(asked: BrokerProcess, *nodes: str) -> None:
+    """Every worker runs, on these nodes, and none has two more than another."""
+
+    def is_balanced() -> bool:
+        found = Counter(owners(asked))
+        return set(found) == set(nodes) and max(found.values()) - min(found.values()) <= 1
+
+    wait_until(is_balanced, SECONDS, f"workers run on {nodes}")
+
+
+class Client(threading.Thread):
+    """Does something again and again, through all addresses, until it is told to finish."""
+
+    def __init__(self, addresses: str, topic: str) -> None:
+        super().__init__(name=type(self).__name__, daemon=True)
+        self.addresses, self.topic = addresses, topic
+        self.stopping = threading.Event()
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with quiver.connect(self.addresses) as q:
+                self.use(q)
+        except BaseException as error:
+            self.error = error
+
+    def use(self, q: Any) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        self.stopping.set()
+        self.join(SECONDS)
+        if self.error is not None:
+            raise self.error
+        assert not self.is_alive(), f"{self.name} hangs, seed {SEED}"
+
+
+class Reader(Client):
+    """Ends when it has seen everything."""
+
+    def __init__(self, addresses: str, topic: str) -> None:
+        super().__init__(addresses, topic)
+        self.seen: set[int] = set()
+        self.wanted = 2**62
+
+    def see_all(self, count: int) -> None:
+        self.wanted = count
+        wait_until(lambda: len(self.seen) >= count or not self.is_alive(), SECONDS, f"{self.name} sees {count}")
+        self.finish()
+        assert self.seen == set(range(count))
+
+
+class Worker(Reader):
+    def use(self, q: Any) -> None:
+        with q.work(self.topic, group="workers", timeout="5s") as work:
+            while len(self.seen) < self.wanted and not self.stopping.is_set():
+                with contextlib.suppress(MessageTimeout), work.next_job() as job:
+                    self.seen.add(int(job.value))
+
+
+class StreamReader(Reader):
+    def use(self, q: Any) -> None:
+        with q.stream(self.topic, group="readers", timeout="5s") as stream:
+            while len(self.seen) < self.wanted and not self.stopping.is_set():
+                with contextlib.suppress(MessageTimeout):
+                    for message in stream:
+                        self.seen.add(int(message.value))
+                        if len(self.seen) >= self.wanted:
+                            break
+
+
+class Transfers(Client):
+    """Each transaction puts a number into two topics; one whose outcome is not known is not repeated."""
+
+    def __init__(self, addresses: str) -> None:
+        super().__init__(addresses, "left")
+        self.committed: set[int] = set()
+
+    def use(self, q: Any) -> None:
+        number = 0
+        while not self.stopping.is_set():
+            number += 1
+            try:
+                with q.transaction("transfers") as tx:
+                    tx.publish("left", b"%d" % number)
+                    tx.publish("right", b"%d" % number)
+            except QuiverError as error:
+                if not error.retryable and error.code != "producer_fenced":
+                    raise
+            else:
+                self.committed.add(number)
+
+    def check(self, q: Any) -> None:
+        left, right = ([int(each.value) for each in q.read(topic, end="latest")] for topic in ("left", "right"))
+        assert sorted(left) == sorted(right), "all or nothing"
+        assert len(left) == len(set(left)), "a transaction counts once"
+        assert self.committed <= set(left), "what was committed is there"
+
+
+class FullUse:
+    """Publishers, consumers of both kinds, and transactions."""
+
+    def __init__(self, brokers: Brokers, first: BrokerProcess) -> None:
+        self._addresses = brokers.addresses
+        with quiver.connect(first.address) as q:
+            q.topics.create("orders", partitions=PARTITIONS)
+            for topic in ("left", "right"):
+                q.topics.create(topic, partitions=2)
+        self._load = Load(brokers.addresses, "orders", PARTITIONS, window=500, linger="5ms", batch_bytes=4096)
+        self._readers: list[Reader] = [
+            Worker(brokers.addresses, "orders"),
+            StreamReader(brokers.addresses, "orders"),
+        ]
+        self._transfers = Transfers(brokers.addresses)
+        for thread in (self._load, *self._readers, self._transfers):
+            thread.start()
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """Messages and transactions are acknowledged after what has just happened."""
+        acks, commits = len(self._load.acked) + 700, len(self._transfers.committed) + 2
+
+        def has_moved() -> bool:
+            for thread in (self._load, self._transfers, *self._readers):
+                if thread.error is not None:
+                    raise thread.error
+            return len(self._load.acked) >= acks and len(self._transfers.committed) >= commits
+
+        wait_until(has_moved, SECONDS, f"everything goes on, seed {SEED}")
+
+    def check(self) -> None:
+        self._load.finish()
+        self._transfers.finish()
+        with quiver.connect(self._addresses) as q:
+            assert check_stored(q, "orders", self._load.acked) == self._load.sent, f"seed {SEED}"
+            self._transfers.check(q)
+        for reader in self._readers:
+            reader.see_all(self._load.sent)
+
+
+def test_brokers_join_leave_and_are_killed(brokers: Brokers) -> None:
+    first, second, third = brokers.of(3)
+    first.start()
+    use = FullUse(brokers, first)
+    second.start()
+    await_owners(first, "n0", "n1")
+    use.goes_on()
+    third.start()
+    await_owners(second, "n0", "n1", "n2")
+    assert first.terminate() == 0, first.log_text[-4000:]
+    await_owners(second, "n1", "n2")
+    use.goes_on()
+    second.kill()
+    await_owners(third, "n2")
+    use.goes_on()
+    use.check()
+
+
+def test_a_broker_that_is_paused_and_one_whose_logs_are_taken_over(
+    brokers: Brokers, postgres: PostgresCluster, database: str
+) -> None:
+    schema = database.partition("schema=")[2]
+    first, second = brokers.of(2)
+    first.start()
+    second.start()
+    await_owners(first, "n0", "n1")
+    use = FullUse(brokers, first)
+    os.killpg(first.pid, signal.SIGSTOP)
+    try:
+        await_owners(second, "n1")
+    finally:
+        os.killpg(first.pid, signal.SIGCONT)
+    await_owners(second, "n0", "n1")
+    assert "has lost its lease" in first.log_text
+    use.goes_on()
+    postgres.sql(f"""
+        update {schema}.start_epoch set value = value + 1;
+        update {schema}.log set owner = (select value from {schema}.start_epoch), owner_epoch = owner_epoch + 1""")
+    for broker in (first, second):  # somebody else believes to own everything
+        wait_until(lambda broker=broker: "has opened its logs" in broker.log_text, SECONDS, "it is refused")  # type: ignore[misc]
+    use.goes_on()
+    await_owners(first, "n0", "n1")
+    postgres.stop()
+    wait_until(lambda: second.request("GET", "/readyz")[0] == 503, SECONDS, "the database is missed")
+    postgres.start()
+    await_owners(first, "n0", "n1")
+    use.goes_on()
+    use.check()
+
+
+def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path: Path, database: str) -> None:
+    first, second = brokers.of(2)
+    first.start()
+    second.start()
+    await_owners(second, "n0", "n1")
+    status, nodes = first.request("GET", "/cluster/nodes")
+    assert (status, nodes["node"]) == (200, "n0")
+    assert [(each["node"], each["state"], len(each["workers"])) for each in nodes["nodes"]] == [
+        ("n0", "alive", 2),
+        ("n1", "alive", 2),
+    ]
+    assert second.request("POST", "/cluster/nodes/n0/drain")[0] == 200
+    await_owners(second, "n1")
+    assert [each["state"] for each in second.request("GET", "/cluster")[1]["nodes"]] == ["draining", "alive"]
+    assert second.request("POST", "/cluster/rebalance") == (200, {"moving": {}})
+    assert second.request("DELETE", "/cluster/nodes/n0/drain")[0] == 200
+    await_owners(first, "n0", "n1")
+    for path, code in (("/cluster/nodes/n1", "node_in_use"), ("/cluster/nodes/n7", "node_not_found")):
+        assert first.request("DELETE", path)[1]["code"] == code
+    for arguments, problem in (
+        (("--node-id", "n0"), "is held by another broker with the node id n0"),
+        (("--cluster-workers", "7"), "has set it to 4"),
+    ):
+        with pytest.raises(BrokerExited) as refused:
+            BrokerProcess(tmp_path / "other", "--storage", database, *arguments).start()
+        assert problem in refused.value.log
+    with quiver.connect(brokers.addresses) as q:
+        q.topics.create("t", partitions=8)
+        for number in range(8):
+            q.publish("t", b"%d" % number, partition=number)
+    for broker in (first, second):
+        with quiver.connect(broker.address) as q:
+            assert sorted(int(each.value) for each in q.read("t", end="latest")) == list(range(8))
+    second.kill()
+    await_owners(first, "n0")
+    assert first.request("GET", "/readyz")[0] == 200
+
+
+def test_what_a_killed_broker_has_buffered_is_stored_while_another_one_runs(
+    brokers: Brokers, postgres: PostgresCluster
+) -> None:
+    first, second = brokers.of(2)
+    first.args += ("--buffer-dir", str(first.data_dir / "buffer"))
+    first.start()
+    publish = {"messages": [{"value": "kept"}]}
+    with quiver.connect(first.address) as q:
+        q.topics.create("orders", partitions=1)
+    postgres.stop()
+    try:
+        buffered = wait_until(
+            lambda: (answer := first.request("POST", "/topics/orders/messages", publish))[0] == 200 and answer[1],
+            SECONDS,
+            "it is buffered",
+        )
+        assert buffered["results"][0]["buffered"]
+        first.kill()
+    finally:
+        postgres.start()
+    second.start()
+    await_owners(second, "n1")
+    with quiver.connect(second.address) as q:
+        assert list(q.read("orders", end="latest")) == []
+        first.start()
+        await_owners(second, "n0", "n1")
+        assert [each.value for each in q.read("orders", end="latest")] == [b"kept"]
+    checks = first.request("GET", "/readyz?verbose=true")[1]
+    assert "to itself" in checks["warnings"]["buffer"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300 + 40 * ROUNDS)
+def test_nothing_is_lost_over_many_faults(tmp_path: Path) -> None:
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
+    print(f"seed {SEED}, {ROUNDS} rounds")
+    chance = random.Random(SEED)
+    with running_cluster(durable=True) as cluster:
+        brokers = Brokers(tmp_path, f"{cluster.address}?schema=many_faults", 3)
+        try:
+            for broker in brokers.brokers:
+                broker.start()
+            await_owners(brokers[0], "n0", "n1", "n2")
+            use = FullUse(brokers, brokers[0])
+            for _ in range(ROUNDS):
+                use.goes_on()
+                _disturb(chance, brokers, cluster)
+                await_owners(brokers[0], "n0", "n1", "n2")
+            use.check()
+        finally:
+            brokers.close()
+
+
+def _disturb(chance: random.Random, brokers: Brokers, cluster: PostgresCluster) -> None:
+    broker, fault = chance.choice(brokers.brokers), chance.choice(["kill", "stop", "pause", "database", "crash"])
+    print(f"{fault} {broker.args[-1]}", flush=True)
+    if fault in ("kill", "stop"):
+        broker.kill() if fault == "kill" else broker.terminate()
+        broker.start()
+    elif fault == "pause":
+        os.killpg(broker.pid, signal.SIGSTOP)
+        threading.Event().wait(chance.uniform(0.5, 5))
+        os.killpg(broker.pid, signal.SIGCONT)
+    else:
+        cluster.stop() if fault == "database" else cluster.kill()
+        cluster.start()
