@@ -1,7 +1,6 @@
 """A unit that this node has a replica of: it leads or follows, and changes from one to the other."""
 
 import asyncio
-from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -71,7 +70,7 @@ class HostedUnit:
             leading = await self._begin()
         await leading.opened()
         leading.check()
-        return UnitStorage(leading, self.following.local, self._local, partial(self._release, leading))
+        return UnitStorage(leading, self.following.local, self._local)
 
     async def _begin_epoch(self) -> None:
         """Each start of a broker has an epoch of its own: the leader begins one itself if it has led in this one."""
@@ -115,12 +114,6 @@ class HostedUnit:
     async def release(self) -> None:
         async with self._turn:
             await self._end_leading()
-
-    async def _release(self, leading: Leading) -> None:
-        """What was returned for it is not used any more."""
-        async with self._turn:
-            if self.leading is leading:
-                await self._end_leading()
 
     async def _end_leading(self) -> None:
         if self.leading is not None:

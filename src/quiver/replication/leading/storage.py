@@ -1,7 +1,6 @@
 """The storage of one worker's broker, while this node leads the worker's unit."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 from quiver.log.files.sync_times import SyncTimes
 from quiver.model.names import StartEpoch
@@ -17,12 +16,11 @@ LOSS_GAP = 1 << 20
 
 
 class UnitStorage:
-    """A `Storage` for one start of a broker. Once `deposed` is set, everything raises NotLeader."""
+    """A `Storage` for one start of a broker. Once `deposed` is set, everything raises NotLeader; that is so after
+    `close` as well."""
 
-    def __init__(
-        self, leading: Leading, logs: UnitLogs, local: Storage, release: Callable[[], Awaitable[None]]
-    ) -> None:
-        self._leading, self._logs, self._local, self._release = leading, logs, local, release
+    def __init__(self, leading: Leading, logs: UnitLogs, local: Storage) -> None:
+        self._leading, self._logs, self._local = leading, logs, local
         self._opening: dict[str, asyncio.Lock] = {}
         self._opened: dict[str, ReplicatedLog] = {}
 
@@ -32,8 +30,8 @@ class UnitStorage:
 
     @property
     def is_taken_over(self) -> bool:
-        """Somebody else leads the unit, or this node does in another epoch."""
-        return self._leading.deposed.is_set()
+        """Another process leads, or this one has begun another epoch."""
+        return self._leading.is_closed
 
     @property
     def sync_times(self) -> SyncTimes | None:
@@ -114,8 +112,9 @@ class UnitStorage:
         return sorted(log_id for log_id in self._leading.by_id if log_id.startswith(prefix))
 
     async def discard(self) -> None:
-        """Nothing is written any more: the node does not lead for it."""
-        await self._release()
+        """Nothing is written any more."""
+        await self._leading.close()
 
     async def close(self) -> None:
-        await self._release()
+        """What was accepted is committed already; the node stops leading."""
+        await self._leading.close()

@@ -52,6 +52,7 @@ class TableVacuum:
         try:
             connection = await self._database.pool.connect()
             await connection.execute(f"vacuum (truncate false, skip_locked) {table}", timeout=_LONGEST_SECONDS)
+            await connection.close(timeout=1)
         except Failure as error:
             logger.info("table %s was not vacuumed: %s", table, described(error))
         except asyncio.CancelledError:
