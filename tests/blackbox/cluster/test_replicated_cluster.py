@@ -44,6 +44,12 @@ class Nodes:
         arguments += ["--native-port", str(self._ports[number])]
         return self._start(*arguments, data_dir=self._directory / (directory or f"node-{number}"), wait=False)
 
+    def add(self, number: int) -> BrokerProcess:
+        """One more node; does not wait for it."""
+        self._ports[number] = free_port()
+        self.nodes[number] = self.new(number)
+        return self.nodes[number]
+
     @property
     def address(self) -> str:
         return ",".join(node.address for node in self.nodes.values())
@@ -186,3 +192,34 @@ def test_whose_disk_it_is(cluster: Nodes, tmp_path: Path) -> None:
     with quiver.connect(cluster.address) as q:
         values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
     assert values == list(range(20))
+
+
+def test_a_new_node_takes_replicas_over(cluster: Nodes) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=6)
+        for number in range(30):
+            q.publish("orders", b"%d" % number)
+        cluster.add(4).wait_ready(SECONDS)
+        cli = Cli(cluster.nodes[1].address)
+        planned = json.loads(cli("cluster", "reassign", "0", "4,2,3", "--dry-run", "-o", "json").stdout)
+        assert planned["adding"] == ["4"]
+        assert set(cluster.status(1)["workers"][0]["replicas"]) == {"1", "2", "3"}, "nothing was done"
+        cli("cluster", "reassign", "0", "4,2,3")
+        wait_until(lambda: cluster.status(1)["workers"][0]["node"] == "4", SECONDS, "node 4 leads worker 0")
+        assert cluster.status(1)["workers"][0]["replicas"] == ["4", "2", "3"]
+        refused = cli("cluster", "reassign", "1", "1,2,9", fails=True)
+        assert b"9" in refused.stderr
+        # a node that is gone for ever gives its replicas to the new one
+        cluster.nodes[1].kill()
+        cli = Cli(cluster.nodes[2].address)
+        wait_until(lambda: "1" not in cluster.leaders(2), SECONDS, "others lead what node 1 led")
+        cli("cluster", "remove", "1")
+
+        def has_nothing() -> bool:
+            workers = cluster.status(2)["workers"]
+            return not any("1" in each["replicas"] for each in workers)
+
+        wait_until(has_nothing, SECONDS, "node 1 has no replica")
+        cluster.await_all_in_sync(2)
+        values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
+    assert values == list(range(30))
