@@ -51,7 +51,7 @@ class Nodes(ReplicaGroup):
     async def until_in_sync(self) -> None:
         async with asyncio.timeout(60):
             while len(self.unit().isr) < 3:
-                await self.nodes[0].changed()
+                await self.nodes[0].changed.wait()
 
     async def contents(self, node: int) -> dict[str, list[tuple[int, bytes]]]:
         local = self._locals[node]
