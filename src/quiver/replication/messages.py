@@ -113,6 +113,8 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
     incarnation: int = 0
     lost_at: int = 0
     logs: tuple[LogPosition, ...] = ()
+    is_leaving: bool = False
+    """The node is about to stop, and follows nobody any more."""
 
 
 class Links(Protocol):

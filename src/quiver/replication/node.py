@@ -1,6 +1,7 @@
 """A node of a replicated cluster: it leads and follows units, as coordination says."""
 
 import asyncio
+import contextlib
 import logging
 from contextlib import aclosing
 from functools import partial
@@ -36,6 +37,7 @@ class ReplicatedNode:
         self._settings = settings or ReplicationSettings()
         self._hosted: dict[int, HostedUnit] = {}
         self._removals: dict[int, asyncio.Task[None]] = {}
+        self._is_leaving = False
         self._known = asyncio.Event()
         self.changed = asyncio.Event()
         """Set with the next change of some unit, and replaced: take it before you look."""
@@ -52,6 +54,20 @@ class ReplicatedNode:
         await asyncio.gather(*self._removals.values(), return_exceptions=True)
         for hosted in self._hosted.values():
             await hosted.close()
+
+    async def leave(self) -> None:
+        """Before a clean stop: follows nobody any more, and waits a moment until leaders go on without this node.
+
+        The last member of a set stays in it.
+        """
+        self._is_leaving = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._settings.idle_seconds * 2):
+                while any(self._is_counted(hosted.unit) for hosted in self._hosted.values()):
+                    await self.changed.wait()
+
+    def _is_counted(self, unit: Unit | None) -> bool:
+        return unit is not None and unit.leader != self.member.node and self.member.node in unit.isr
 
     # for the one who runs brokers
 
@@ -92,6 +108,8 @@ class ReplicatedNode:
         """Raises NotLeader for a unit that this process does not know yet, or has no replica of."""
         if message.unit not in self._hosted:
             raise NotLeader(what=f"worker {message.unit}")
+        if self._is_leaving:
+            return Position(0, self.member.incarnation, self.member.lost_at, is_leaving=True)
         return await self._hosted[message.unit].handle(message, payload)
 
     # coordination

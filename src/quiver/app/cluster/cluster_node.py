@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import msgspec
@@ -39,6 +39,10 @@ _ASSIGNED_SECONDS = 5.0
 _MOVE_SECONDS = 3.0
 
 
+async def _nothing() -> None:
+    return
+
+
 class ClusterParts(NamedTuple):
     """What differs between kinds of clusters."""
 
@@ -58,6 +62,8 @@ class ClusterParts(NamedTuple):
     """In a replicated cluster."""
     moves_first: bool = False
     """Before this node stops, others take over what it runs."""
+    leave: Callable[[], Awaitable[None]] = _nothing
+    """Called when nothing runs here any more."""
     is_store_watched: bool = False
     """The store of leases is that of messages, so its outages are the storage's problem."""
     on_nodes: Callable[[list[str]], None] = lambda nodes: None
@@ -128,7 +134,9 @@ class ClusterNode:
         await self.gateway.local.stop()
         if not self._has_others:
             self.gateway.peers.end()
-        await self.hosting.stop()
+        replica_sets = self._parts.replica_sets
+        await self.hosting.stop(drops=replica_sets is not None and not replica_sets.can_commit)
+        await self._parts.leave()
         await self.controlling.task.stop()
         await self.session.leave()
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quiver.app.cluster.assignments import Assignments, HostedStorage, OpenStorage
 from quiver.app.cluster.gate import WorkerGate
 from quiver.cluster.ownership import Assignment
-from quiver.model.errors import NotOwner, QuiverError
+from quiver.model.errors import NotLeader, NotOwner, QuiverError
 from quiver.routing.worker import Worker
 from quiver.system.backoff import Backoff
 
@@ -86,12 +86,12 @@ class HostedWorker:
             raise self.problem
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def stop(self) -> None:
+    async def stop(self, *, drops: bool = False) -> None:
         self._is_stopping = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-        await self._stop_running()
+        await (self._drop_running() if drops else self._stop_running())
 
     async def _run(self) -> None:
         backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
@@ -108,14 +108,15 @@ class HostedWorker:
             else:
                 seconds = backoff.next_seconds()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await changed.wait()
 
     async def _follow(self) -> None:
         """One step towards what the assignment says."""
         try:
             await self._follow_assignment()
             self.problem = None
-        except NotOwner:  # the assignment has changed meanwhile
+        except (NotLeader, NotOwner):  # the assignment has changed meanwhile
             self.problem = None
         except Exception as error:
             if self.problem is None or str(self.problem) != str(error):

@@ -48,8 +48,8 @@ class Hosting:
             if problem is not None:
                 raise problem
 
-    async def stop(self) -> None:
-        """Finishes what was accepted."""
+    async def stop(self, *, drops: bool = False) -> None:
+        """Finishes what was accepted, unless it `drops` that: where it cannot be finished."""
         for worker in self.all_running:
             worker.peers.end()
-        await asyncio.gather(*(hosted.stop() for hosted in self._hosted))
+        await asyncio.gather(*(hosted.stop(drops=drops) for hosted in self._hosted))

@@ -100,6 +100,7 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
         new_broker,
         replica_sets=ReplicaSets(state, decisions, replicas),
         moves_first=True,
+        leave=replicas.leave,
     )
     record = NodeRecord(
         node=str(number),

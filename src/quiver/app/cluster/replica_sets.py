@@ -29,6 +29,11 @@ class ReplicaSets:
         status = next((each for each in self._replicas.status() if each.worker == worker), None)
         return _shown(unit, {} if status is None or not status.is_led_here else status.lag_bytes)
 
+    @property
+    def can_commit(self) -> bool:
+        """Whether workers that are led here have enough replicas in sync."""
+        return all(each.unit.has_enough for each in self._replicas.status() if each.is_led_here)
+
     def problems(self) -> dict[str, str]:
         lacking = self._decisions.lacking_nodes
         return {"cluster": f"a new cluster begins when {lacking} more nodes are there"} if lacking else {}

@@ -78,7 +78,8 @@ class Wiring:
             if left <= 0 or (isinstance(target, str) and target not in self._state.nodes):
                 raise OSError(problem)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), min(left, backoff.next_seconds()))
+                async with asyncio.timeout(min(left, backoff.next_seconds())):
+                    await changed.wait()
 
     def redirect(self) -> None:
         """Assignments or nodes have changed: links to brokers that no longer run a worker are left."""

@@ -61,4 +61,5 @@ class Controlling:
             except QuiverError as error:
                 logger.info("the cluster is looked at again: %s", error)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(changed.wait(), _LOOK_SECONDS)
+                async with asyncio.timeout(_LOOK_SECONDS):  # `wait_for` loses a cancellation in this moment
+                    await changed.wait()

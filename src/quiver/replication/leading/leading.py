@@ -221,7 +221,7 @@ class Leading:
         for node in [node for node in replicas if node not in self.streams]:
             stream = FollowerStream(self.worker, node, self.leader, self.logs, self._links, self._settings)
             stream.on_confirmed, stream.on_deposed = self._on_confirmed, self.end
-            stream.on_removed = self._note_unit
+            stream.on_removed, stream.on_leaving = self._note_unit, self._set_due.set
             self.streams[node] = stream
             self._tasks[node] = asyncio.get_running_loop().create_task(stream.run())
 

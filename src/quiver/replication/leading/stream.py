@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -62,6 +63,7 @@ class FollowerStream:
         self.on_confirmed: Callable[[LedLog], None] = _ignore
         self.on_deposed: Callable[[], None] = _nothing
         self.on_removed: Callable[[], None] = _nothing
+        self.on_leaving: Callable[[], None] = _nothing
         self.incarnation = self.lost_at = 0
         self.caught_up_at = asyncio.get_running_loop().time()
         """When it was last seen to have everything."""
@@ -302,6 +304,10 @@ class FollowerStream:
         if position.epoch > self._leader.epoch:
             self.on_deposed()
             raise QuiverError(f"node {self.node} knows epoch {position.epoch}")
+        if position.is_leaving:  # nobody waits for it
+            self.caught_up_at = -math.inf
+            self.on_leaving()
+            raise QuiverError(f"node {self.node} stops")
         if message.to and position.incarnation != message.to:
             raise QuiverError(f"node {self.node} was started again")
         return position
