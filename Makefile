@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run run-postgres test check bench bench-quick bench-all bench-peers soak chaos simulate spark example-stream example-pipeline format lock clean setup
+.PHONY: help run run-postgres cluster cluster-stop test check bench bench-quick bench-all bench-peers soak chaos simulate spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -12,6 +12,14 @@ run-postgres: ## the same on a PostgreSQL cluster of its own in ./data-postgres
 	@scripts/setup runtime
 	@scripts/system-packages postgres
 	@scripts/run-postgres
+
+cluster: ## three nodes and etcd on this machine, in the background, on ./data-cluster
+	@scripts/setup runtime
+	@scripts/system-packages curl etcd
+	@scripts/run-cluster start
+
+cluster-stop: ## stop them; the data stays
+	@scripts/run-cluster stop
 
 test: setup ## set up and run every test
 	@scripts/system-packages

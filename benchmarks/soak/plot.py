@@ -59,7 +59,7 @@ def _chart(name: str, lines: list[tuple[str, list[tuple[float, float]]]], top: f
     for share in (0, 0.5, 1):
         y = bottom - share * HEIGHT
         parts.append(f'<path d="M{LEFT} {y}h{WIDTH}" stroke="#ddd"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{highest * share:,.6g}</text>')
+        parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{_shown(highest * share)}</text>')
     for share in (0, 0.25, 0.5, 0.75, 1):
         x, minutes = LEFT + share * WIDTH, share * seconds / 60
         parts.append(f'<text x="{x}" y="{bottom + 14}" text-anchor="middle">{minutes:.3g} min</text>')
@@ -72,3 +72,7 @@ def _chart(name: str, lines: list[tuple[str, list[tuple[float, float]]]], top: f
         place = LEFT + WIDTH - 100 * (len(lines) - number)
         parts.append(f'<text x="{place}" y="{top - 6}" fill="{colour}">{escape(label)}</text>')
     return "\n".join(parts)
+
+
+def _shown(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"

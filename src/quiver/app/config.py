@@ -67,6 +67,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     node_id: str | None = None
     cluster_workers: int | None = None
     link_port: int = 0
+    cluster: str | None = None
+    etcd: str | None = None
+    rack: str | None = None
+    replication_factor: int | None = None
+    min_isr: int | None = None
     transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
@@ -137,9 +142,15 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("max_open_files", whole(0, 2**24), "Log files kept open; 0 takes three quarters of the process's limit."),
     Setting("sync_threads", whole(1, 256), "Threads that write and sync."),
     Setting("workers", worker_count, "Processes that share the work; auto: as many as there are cores."),
-    Setting("node_id", optional_node_id, "The name of this broker among those on one database."),
+    Setting("node_id", optional_node_id, "Its name among the brokers on one database, or its number in a cluster."),
     Setting("cluster_workers", optional_count, "How many workers they share; fixed by the first of them."),
-    Setting("link_port", port, "The port for the other brokers on that database; 0 picks a free one."),
+    Setting("link_port", port, "The port for the other brokers of a database or cluster; 0 picks a free one."),
+    Setting("cluster", optional_text, "The name of the replicated cluster that this node is a member of."),
+    Setting("etcd", optional_text, "Where the cluster keeps its metadata: host:2379,host:2379, or etcds://host.",
+            mask=lambda value: masked_address(value if "://" in value else f"etcd://{value}")),
+    Setting("rack", optional_text, "Where this node is; replicas are spread over racks."),
+    Setting("replication_factor", optional_count, "Replicas in a cluster (3); fixed by its first node."),
+    Setting("min_isr", optional_count, "Replicas that must have a message for its ack (2); the same."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
@@ -257,6 +268,7 @@ class _Reading:
             self._problems.append(f"http_port and native_port are both {config.http_port}; they must differ")
         if config.workers > 1 and config.storage is not None:
             self._problems.append("workers: several workers share a data directory; with a database there is one")
+        self._check_cluster(config)
         for smaller, larger in (
             ("max_message_bytes", "max_frame_bytes"),
             ("max_frame_bytes", "max_request_bytes"),
@@ -271,6 +283,14 @@ class _Reading:
             self._problems.append(
                 f"topic.max_message_bytes ({most}) is larger than max_frame_bytes ({config.max_frame_bytes})"
             )
+
+    def _check_cluster(self, config: Config) -> None:
+        if (config.cluster is None) != (config.etcd is None):
+            self._problems.append("cluster and etcd: a node of a cluster needs both, such as prod and host:2379")
+        if config.cluster is not None and config.storage is not None:
+            self._problems.append("cluster and storage: brokers on one database need no cluster of their own")
+        if config.cluster is not None and config.workers > 1:
+            self._problems.append("workers: a node of a cluster is one process; nodes share the cluster_workers")
 
 
 def shown_values(config: Config) -> dict[str, Any]:

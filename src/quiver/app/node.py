@@ -2,7 +2,7 @@
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from quiver.app.config import Config
 from quiver.app.workers.inbox_reader import InboxReader
@@ -22,10 +22,16 @@ from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
 
 if TYPE_CHECKING:
-    from quiver.app.cluster.cluster_node import ClusterNode
+    from quiver.app.cluster.cluster_node import ClusterNode, NewBroker
     from quiver.coordination.postgres import PostgresCoordination
 
 _log = logging.getLogger(__name__)
+
+
+class OpenData(Protocol):
+    """What is under a broker."""
+
+    async def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ class Data:
 class RunningBroker:
     """A started broker and what is under it."""
 
-    data: Data
+    data: OpenData
     broker: Broker
     facade: Facade
     """What gateways call: the broker itself unless it is one worker of several."""
@@ -84,6 +90,8 @@ async def start_broker(config: Config, *, in_memory: bool = False) -> RunningBro
     """
     if config.storage is not None and not in_memory:
         return await _start_on_database(config.storage, config)
+    if config.cluster is not None and not in_memory:
+        return await _start_in_cluster(config)
     data = await _open_data(config, in_memory=in_memory)
     broker = Broker(data.storage, limits=config.limits, settings=_settings(config, ALONE))
     try:
@@ -143,13 +151,24 @@ async def _start_on_database(address: str, config: Config) -> RunningBroker:
         problem = f"{error.name} is not installed; install quivermq[postgres]"
         raise InvalidSetting(setting="storage", problem=problem) from error
 
+    storage, coordination, node = await start_on_postgres(address, config, _new_broker(config))
+    return RunningBroker(Data(storage, coordination), node.gateway.local, node.gateway.broker, node)
+
+
+async def _start_in_cluster(config: Config) -> RunningBroker:
+    from quiver.app.cluster.on_etcd import start_on_etcd
+
+    storage = await _open_directory(config, None)
+    data, node = await start_on_etcd(config, storage, _new_broker(config))
+    return RunningBroker(data, node.gateway.local, node.gateway.broker, node)
+
+
+def _new_broker(config: Config) -> "NewBroker":
     def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
         settings = _settings(config, placement)
         return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
 
-    storage, coordination, node = await start_on_postgres(address, config, new_broker)
-    gateway = node.gateway
-    return RunningBroker(Data(storage, coordination), gateway.local, gateway.broker, node)
+    return new_broker
 
 
 async def _open_directory(config: Config, seat: WorkerSeat | None) -> LocalStorage:

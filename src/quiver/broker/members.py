@@ -1,6 +1,23 @@
 """A cluster as its brokers show it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
+
+
+class ReplicaSet(NamedTuple):
+    """Nodes, by their ids."""
+
+    replicas: list[str]
+    """The preferred leader first."""
+    isr: list[str]
+    """The in-sync set: they have everything."""
+    eligible: list[str]
+    """Outside the set, and may lead if nobody in it can."""
+    adding: list[str]
+    removing: list[str]
+    min_isr: int
+    lag_bytes: dict[str, int]
+    """By follower, where the node that was asked leads: about what each lacks."""
 
 
 class WorkerPlace(NamedTuple):
@@ -11,6 +28,8 @@ class WorkerPlace(NamedTuple):
     """The one that it is handed over to, if it moves."""
     epoch: int
     """Rises with every move."""
+    replicas: ReplicaSet | None = None
+    """In a replicated cluster."""
 
 
 class MemberNode(NamedTuple):
@@ -61,3 +80,9 @@ class ClusterMembership(Protocol):
         ...
 
     async def rebalance(self) -> list[WorkerPlace]: ...
+
+    def warnings(self) -> dict[str, str]: ...
+
+    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+        """NotSupported where there are no replicas."""
+        ...

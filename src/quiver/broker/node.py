@@ -1,10 +1,11 @@
 """The node as a whole: whether it is well, and which workers it has."""
 
 import os
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from quiver.broker.health import Health, HealthReport
-from quiver.broker.members import ClusterMembers, MemberNode, WorkerPlace
+from quiver.broker.members import ClusterMembers, MemberNode, ReplicaSet, WorkerPlace
 from quiver.cluster.placement import Placement
 from quiver.model.errors import NotSupported
 from quiver.model.names import StartEpoch
@@ -76,6 +77,9 @@ class NodeStatus:
         raise _alone()
 
     async def rebalance(self) -> list[WorkerPlace]:
+        raise _alone()
+
+    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
         raise _alone()
 
 

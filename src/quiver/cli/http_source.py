@@ -62,9 +62,9 @@ class HttpSource:
             raise InvalidRequest(problem=f"{self.url} refused the request: {_sentence(found)}")
         return found
 
-    def change(self, method: str, path: str) -> Any:
+    def change(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
         """The document of a request that changes something; raises the error that the broker returns."""
-        with self._request(path, "application/json", method) as response:
+        with self._request(path, "application/json", method, body) as response:
             found = HttpResponse(response.status, response.read())
         document = found.document()
         if found.status >= http.client.BAD_REQUEST:
@@ -79,10 +79,14 @@ class HttpSource:
             yield from response
 
     @contextmanager
-    def _request(self, path: str, accept: str, method: str = "GET") -> Iterator[http.client.HTTPResponse]:
+    def _request(
+        self, path: str, accept: str, method: str = "GET", body: dict[str, Any] | None = None
+    ) -> Iterator[http.client.HTTPResponse]:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
         try:
-            connection.request(method, path, headers={"accept": accept})
+            data = None if body is None else json.dumps(body)
+            kind = {} if data is None else {"content-type": "application/json"}
+            connection.request(method, path, data, headers={"accept": accept} | kind)
             with connection.getresponse() as response:
                 yield response
         except (OSError, http.client.HTTPException) as error:

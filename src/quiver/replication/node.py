@@ -37,7 +37,8 @@ class ReplicatedNode:
         self._hosted: dict[int, HostedUnit] = {}
         self._removals: dict[int, asyncio.Task[None]] = {}
         self._known = asyncio.Event()
-        self._changed = asyncio.Event()
+        self.changed = asyncio.Event()
+        """Set with the next change of some unit, and replaced: take it before you look."""
         self.task = SupervisedTask("the view of units", self._follow)
 
     async def open(self) -> None:
@@ -76,10 +77,6 @@ class ReplicatedNode:
         if worker in self._hosted:
             await self._hosted[worker].release()
 
-    async def changed(self) -> None:
-        """Returns when some unit has changed."""
-        await self._changed.wait()
-
     def unit(self, worker: int) -> tuple[Unit, int] | None:
         """As coordination has it, with the revision."""
         hosted = self._hosted.get(worker)
@@ -109,8 +106,8 @@ class ReplicatedNode:
                 for change in batch.changes:
                     self._apply(change)
                 self._known.set()
-                self._changed.set()
-                self._changed = asyncio.Event()
+                self.changed.set()
+                self.changed = asyncio.Event()
 
     def _apply(self, change: Change) -> None:
         worker = int(change.key.removeprefix(PREFIX))

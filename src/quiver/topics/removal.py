@@ -42,8 +42,9 @@ class TopicRemovals:
         """Those that run, and those that failed."""
 
     def resume(self) -> None:
-        """At start-up: continues what the last stop interrupted."""
-        for topic in self._catalogue.deleting() if self._removes_files else ():
+        """At start-up: continues what the last stop interrupted, and gives up the logs of topics that were deleted
+        while nobody had them open."""
+        for topic in self._catalogue.deleting():
             self.begin(topic)
 
     def begin(self, topic: Topic) -> None:

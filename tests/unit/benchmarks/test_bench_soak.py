@@ -35,7 +35,7 @@ def _samples(seconds: float, memory: tuple[int, int], store: tuple[int, int] = (
     [
         (_samples(600, (200, 210)), "steady"),
         (_samples(600, (200, 400)), "grows: memory_bytes"),
-        (_samples(600, (200, 200), (100, 300)), "grows: store_bytes"),
+        (_samples(600, (200, 200), (100, 500)), "grows: store_bytes"),
         (_samples(60, (200, 400)), "too short"),
     ],
 )

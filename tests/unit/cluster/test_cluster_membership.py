@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from quiver.cluster.membership.controlling import Controlling
+from quiver.cluster.membership.decisions import WorkerDecisions
 from quiver.cluster.membership.records import NodeRecord, Setup, draining_key
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState, ensure_setup, restart_workers
@@ -45,7 +46,7 @@ class Node:
             pid=4, started_ms=5, version="6",
         )  # fmt: skip
         self.session = Session(store, self.state, record, is_sole=is_sole)
-        self.controlling = Controlling(self.state, self.session)
+        self.controlling = Controlling(self.state, self.session, WorkerDecisions(self.state))
 
     async def start(self) -> "Node":
         await self.state.view.open()
@@ -171,8 +172,8 @@ def test_a_process_with_the_id_of_another_one_waits_for_its_lease_or_replaces_it
 
 def test_the_first_setup_counts_and_workers_can_be_started_again() -> None:
     async def test(store: Store) -> None:
-        assert await ensure_setup(store, 4, "secret") == Setup(4, "secret")
-        assert await ensure_setup(store, 8, "other") == Setup(4, "secret")
+        assert await ensure_setup(store, Setup(4, "secret")) == Setup(4, "secret")
+        assert await ensure_setup(store, Setup(8, "other")) == Setup(4, "secret")
         a = await Node(store, "a").start()
         await until(lambda: a.runs == {"a": 4}, 1)
         await restart_workers(store)

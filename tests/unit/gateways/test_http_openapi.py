@@ -93,6 +93,7 @@ async def test_every_route_is_described(client):
         "POST /cluster/nodes/{node}/drain",
         "DELETE /cluster/nodes/{node}/drain",
         "POST /cluster/rebalance",
+        "POST /cluster/reassign",
         "GET /console",
         "GET /console/",
         "GET /console/static/{version}/{file}",

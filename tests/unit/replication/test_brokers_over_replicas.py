@@ -7,7 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from quiver.broker.broker import Broker
+from quiver.broker.broker import Broker, BrokerSettings
+from quiver.cluster.placement import Placement
+from quiver.coordination.port import Delete, Put
 from quiver.messages.browse import BrowseRequest
 from quiver.model.message import NewMessage
 from quiver.model.queue import ReceiveRequest
@@ -17,8 +19,10 @@ from quiver.replication.leading.storage import UnitStorage
 from quiver.replication.settings import ReplicationSettings
 from quiver.storage.local.settings import LocalSettings
 from quiver.storage.local.storage import LocalStorage
+from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import LogOptions
 from quiver.system.files import Files
+from quiver.testing.memory_coordination import MemoryCoordination
 from quiver.testing.replication.direct import ReplicaGroup
 from quiver.testing.replication.frames import stored_values
 
@@ -47,7 +51,7 @@ class Nodes(ReplicaGroup):
     async def until_in_sync(self) -> None:
         async with asyncio.timeout(60):
             while len(self.unit().isr) < 3:
-                await self.nodes[0].changed()
+                await self.nodes[0].changed.wait()
 
     async def contents(self, node: int) -> dict[str, list[tuple[int, bytes]]]:
         local = self._locals[node]
@@ -141,6 +145,35 @@ async def test_a_node_that_was_away_gets_the_same_files(nodes: Nodes) -> None:
     found = [await nodes.contents(node) for node in range(3)]
     assert found[0] == found[1] == found[2]
     assert len(found[0]) > 5
+
+
+async def test_a_topic_that_is_deleted_while_its_worker_moves_leaves_no_logs() -> None:
+    group = ReplicaGroup([MemoryStorage() for _ in range(3)], QUICK, workers=2)
+    await group.open()
+    metadata = MemoryCoordination()
+    storages = [await group.lead(worker) for worker in range(2)]
+    brokers = [
+        Broker(storage, settings=BrokerSettings(placement=Placement(worker, 2)), coordination=metadata)
+        for worker, storage in enumerate(storages)
+    ]
+    for broker in brokers:
+        await broker.start()
+    topic = await brokers[0].create_topic("work", {"partitions": 4})
+    while len(await storages[1].list_logs("topics")) < 2:
+        await asyncio.sleep(0)
+    for broker in brokers:
+        await broker.stop()
+    found = await metadata.get("topics/work")
+    assert found is not None
+    await metadata.commit([], [Delete("topics/work"), Put(f"deleted-topics/{topic.id}", found.value)])
+    moved = await group.lead(1)
+    again = Broker(moved, settings=BrokerSettings(placement=Placement(1, 2)), coordination=metadata)
+    await again.start()
+    async with asyncio.timeout(30):
+        while await moved.list_logs("topics"):
+            await asyncio.sleep(0)
+    await again.stop()
+    await group.close()
 
 
 def test_a_clean_stop_is_noted(tmp_path: Path) -> None:

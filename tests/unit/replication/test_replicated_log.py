@@ -41,7 +41,7 @@ class Replicas(ReplicaGroup):
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
             while not condition():
-                await self.nodes[0].changed()
+                await self.nodes[0].changed.wait()
 
     async def until_same(self, wanted: Callable[[], "asyncio.Future[object]"]) -> None:
         async with asyncio.timeout(30):
@@ -224,7 +224,7 @@ async def test_a_member_that_may_have_lost_something_leaves_and_joins_again(grou
     async with asyncio.timeout(30):
         while group.unit().joined[2] == 1 if 2 in group.unit().joined else True:
             seen.append(group.unit().isr)
-            await group.nodes[0].changed()
+            await group.nodes[0].changed.wait()
     assert (0, 1) in seen
     assert group.unit().joined == {0: 1, 1: 1, 2: 2}
     await log.append(frames(3, 1))

@@ -1,31 +1,39 @@
 """What operators see of a cluster, and what they change."""
 
 import os
+from collections.abc import Sequence
 
+from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
-from quiver.broker.members import MemberNode, WorkerPlace
+from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.broker.members import MemberNode, ReplicaSet, WorkerPlace
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
+from quiver.cluster.ownership import Assignment
 from quiver.coordination.port import Delete, Put
-from quiver.model.errors import NodeInUse, NodeNotFound
+from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported
+
+NOBODY = Assignment("", 0)
 
 
 class Administration:
     def __init__(
         self,
-        state: ClusterState,
         session: Session,
         controlling: Controlling,
         hosting: Hosting,
+        state: ClusterState,
+        assignments: Assignments,
         *,
         is_store_watched: bool,
     ) -> None:
         """`is_store_watched`: what is wrong with the store of leases is shown by the storage."""
-        self._is_store_watched = is_store_watched
-        self._state, self._session = state, session
-        self._controlling, self._hosting = controlling, hosting
+        self._session, self._controlling, self._hosting = session, controlling, hosting
+        self._state, self._assignments, self._is_store_watched = state, assignments, is_store_watched
+        self.replica_sets: ReplicaSets | None = None
+        """In a replicated cluster."""
 
     @property
     def node(self) -> str:
@@ -38,30 +46,32 @@ class Administration:
         for task in (self._state.view.task, session.task, self._controlling.task):
             if task.problem is not None:
                 found[f"task {task.name}"] = task.problem
-        return found
+        return found if self.replica_sets is None else found | self.replica_sets.problems()
+
+    def warnings(self) -> dict[str, str]:
+        return {} if self.replica_sets is None else self.replica_sets.warnings()
 
     def is_here(self, worker: int) -> bool:
-        assignment = self._state.of(worker)
+        assignment = self._assignments.of(worker)
         return assignment is not None and assignment.node == self.node
 
     def places(self) -> list[WorkerPlace]:
-        found = []
-        for worker in range(self._state.workers):
-            assignment = self._state.of(worker)
-            if assignment is None:
-                found.append(WorkerPlace(worker, "", "", 0))
-            else:
-                found.append(WorkerPlace(worker, assignment.node, assignment.next_node, assignment.epoch))
-        return found
+        return [self._place(worker) for worker in range(self._state.workers)]
+
+    def _place(self, worker: int) -> WorkerPlace:
+        node, epoch, next_node, *_ = self._assignments.of(worker) or NOBODY
+        replicas = None if self.replica_sets is None else self.replica_sets.of(worker)
+        return WorkerPlace(worker, node, next_node, epoch, replicas)
 
     def nodes(self) -> list[MemberNode]:
         state = self._state
-        known = {*state.nodes, *state.draining, *(each.node for each in state.assignments.values())}
-        return [self._shown(node) for node in sorted(known)]
+        with_replicas = set() if self.replica_sets is None else self.replica_sets.nodes
+        running = {place.node for place in self.places() if place.node}
+        return [self._shown(node) for node in sorted({*state.nodes, *state.draining, *running, *with_replicas})]
 
     def _shown(self, node: str) -> MemberNode:
         state, record = self._state, self._state.nodes.get(node)
-        workers = [number for number, each in sorted(state.assignments.items()) if each.node == node]
+        workers = [place.worker for place in self.places() if place.node == node]
         is_draining, is_controller = node in state.draining, node == state.controller
         if record is None:
             return MemberNode(node, "gone", workers, False)
@@ -89,14 +99,24 @@ class Administration:
         return self._shown(node)
 
     async def remove(self, node: str) -> None:
-        """Forgets a broker that does not come back."""
+        """Forgets a broker that does not come back. Its replicas go to other nodes."""
         if node in self._state.nodes:
             raise NodeInUse(node=node)
-        if node not in self._state.draining and all(each.node != node for each in self._state.assignments.values()):
+        if self.replica_sets is not None:
+            await self.replica_sets.move_off(node)
+        elif node not in self._state.draining and all(each.node != node for each in self._state.assignments.values()):
             raise NodeNotFound(node=node)
         await self._state.view.commit([], [Delete(records.draining_key(node))])
 
     async def rebalance(self) -> list[WorkerPlace]:
-        """Has the controller look now. Returns what is on its way to another broker."""
+        """Has the controller look now, after replicas have been spread. Returns what is on its way to another
+        broker."""
+        if self.replica_sets is not None:
+            await self.replica_sets.spread()
         await self._controlling.decide()
-        return [place for place in self.places() if place.next_node]
+        return [place for place in self.places() if place.next_node or (place.replicas and place.replicas.adding)]
+
+    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+        if self.replica_sets is None:
+            raise NotSupported(feature="a list of replicas: brokers on one database have none of their own")
+        return await self.replica_sets.reassign(worker, nodes, dry_run=dry_run)

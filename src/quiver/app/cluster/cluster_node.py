@@ -12,14 +12,17 @@ from quiver.app.cluster.administration import Administration
 from quiver.app.cluster.assignments import Assignments, HostedStorage, OpenStorage
 from quiver.app.cluster.gate import WorkerGate
 from quiver.app.cluster.hosting import Hosting
+from quiver.app.cluster.replica_sets import ReplicaSets
 from quiver.app.cluster.wiring import Wiring
 from quiver.broker.broker import Broker
+from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
+from quiver.cluster.membership.decisions import Decisions
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.placement import Placement
-from quiver.coordination.port import Coordination
+from quiver.coordination.port import Coordination, Put
 from quiver.links.handshake import Handshake
 from quiver.links.incoming_calls import OpenGate
 from quiver.model.errors import QuiverError
@@ -33,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 NewBroker = Callable[[Placement, Storage, Coordination], Broker]
 _ASSIGNED_SECONDS = 5.0
+_MOVE_SECONDS = 3.0
 
 
 class ClusterParts(NamedTuple):
@@ -42,6 +46,7 @@ class ClusterParts(NamedTuple):
     setup: Setup
     state: ClusterState
     """Its view is not open yet."""
+    decisions: Decisions
     storage: Storage
     """Of this process: for the worker that its gateways call."""
     assignments: Assignments
@@ -49,6 +54,10 @@ class ClusterParts(NamedTuple):
     new_broker: NewBroker
     is_sole: bool = False
     """Nobody else can have the id of this node."""
+    replica_sets: ReplicaSets | None = None
+    """In a replicated cluster."""
+    moves_first: bool = False
+    """Before this node stops, others take over what it runs."""
     is_store_watched: bool = False
     """The store of leases is that of messages, so its outages are the storage's problem."""
     on_nodes: Callable[[list[str]], None] = lambda nodes: None
@@ -61,7 +70,7 @@ class ClusterNode:
         self._parts, self._network = parts, network
         self.state = state = parts.state
         self.session = Session(parts.coordination, state, record, is_sole=parts.is_sole)
-        self.controlling = Controlling(state, self.session)
+        self.controlling = Controlling(state, self.session, parts.decisions)
         handshake = Handshake(record.node, parts.setup.secret, randomness)
         self._wiring = Wiring(record.node, state, parts.assignments, handshake, network)
         self.hosting = Hosting(
@@ -76,8 +85,14 @@ class ClusterNode:
         self._wiring.hosting, self._wiring.gateway = self.hosting, self.gateway
         self._redirecting = SupervisedTask("the links of the cluster", self._redirect)
         self.administration = Administration(
-            state, self.session, self.controlling, self.hosting, is_store_watched=parts.is_store_watched
+            self.session,
+            self.controlling,
+            self.hosting,
+            state,
+            parts.assignments,
+            is_store_watched=parts.is_store_watched,
         )
+        self.administration.replica_sets = parts.replica_sets
         self.gateway.broker.node.members = self.administration
 
     @property
@@ -108,6 +123,8 @@ class ClusterNode:
 
     async def stop_working(self) -> None:
         """Finishes what was accepted, and lets others take over."""
+        if self._parts.moves_first and self._has_others:
+            await self._move_away()
         await self.gateway.local.stop()
         if not self._has_others:
             self.gateway.peers.end()
@@ -131,6 +148,20 @@ class ClusterNode:
         await self.controlling.task.stop()
         await self.session.task.stop()
         await self.state.view.close()
+
+    async def _move_away(self) -> None:
+        """Returns when the controller has named others, or after a while. It ends with the lease of this node."""
+        node, state, assignments = self.session.node, self.state, self._parts.assignments
+        with contextlib.suppress(QuiverError, TimeoutError):
+            async with asyncio.timeout(_MOVE_SECONDS):
+                if node not in state.draining:
+                    await state.view.commit([], [Put(records.draining_key(node), b"", self.session.lease_id)])
+                while True:
+                    changed = assignments.changed
+                    found = [assignments.of(worker) for worker in range(state.workers)]
+                    if all(each is None or each.node != node for each in found):
+                        return
+                    await changed.wait()
 
     @property
     def _has_others(self) -> bool:
@@ -159,7 +190,7 @@ class ClusterNode:
         """Where there is no other broker yet, everything begins here. Otherwise nobody is waited for."""
         try:
             async with asyncio.timeout(_ASSIGNED_SECONDS):
-                while len(self.state.assignments) < self.state.workers:
+                while any(self._parts.assignments.of(worker) is None for worker in range(self.state.workers)):
                     changed = self.state.changed
                     await changed.wait()
         except TimeoutError:

@@ -9,6 +9,7 @@ from quiver.app.addresses import advertised_host
 from quiver.app.cluster.assignments import HostedStorage, KeyAssignments
 from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.config import Config
+from quiver.cluster.membership.decisions import WorkerDecisions
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.state import ClusterState, ensure_setup, restart_workers
 from quiver.cluster.ownership import Assignment
@@ -51,7 +52,7 @@ async def start_on_postgres(address: str, config: Config, new_broker: NewBroker)
         await storage.open()
         await coordination.open()
         wanted = config.cluster_workers or DEFAULT_WORKERS
-        setup = await ensure_setup(coordination, wanted, randomness.token(32).hex())
+        setup = await ensure_setup(coordination, Setup(wanted, randomness.token(32).hex()))
         _check_workers(config, setup)
         record = NodeRecord(
             node=node_id,
@@ -92,6 +93,7 @@ def _parts(
         coordination,
         setup,
         state,
+        WorkerDecisions(state),
         storage,
         assignments,
         open_storage,

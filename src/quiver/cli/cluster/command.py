@@ -23,6 +23,7 @@ def _group() -> None:
 
 _COLUMNS = ("worker", "state", "pid", "uptime", "restarts", "partitions", "group_shards", "roles")
 _SHARED_COLUMNS = ("worker", "state", "node", "next_node", "uptime", "partitions", "group_shards", "roles")
+_REPLICATED_COLUMNS = ("worker", "state", "node", "epoch", "replicas", "isr", "adding", "partitions", "group_shards")
 _NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version")
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The id of a broker: see `quiver cluster nodes`.")]
 
@@ -40,7 +41,9 @@ def status(
     if output is not Output.TABLE:
         show_document(document, output)
         return
-    columns = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
+    columns: tuple[str, ...] = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
+    if any("replicas" in worker for worker in document["workers"]):
+        columns = _REPLICATED_COLUMNS
     show_rows([_row(worker) for worker in document["workers"]], output, columns=columns)
     if "nodes" in document:
         typer.echo()
@@ -95,6 +98,20 @@ def rebalance(
     _change("POST", "/cluster/rebalance", address, http, output)
 
 
+@app.command("reassign")
+def reassign(
+    worker: Annotated[int, typer.Argument(help="Its number: see `quiver cluster status`.")],
+    replicas: Annotated[str, typer.Argument(help="Nodes, such as 1,2,4: the preferred leader first.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Give a worker other replicas. New ones get everything first; the list from before cancels it."""
+    body = {"worker": worker, "replicas": [node for node in replicas.split(",") if node], "dry_run": dry_run}
+    _change("POST", "/cluster/reassign", address, http, output, body)
+
+
 @app.command("etcd")
 def etcd(
     etcd_address: Annotated[str, typer.Argument(help="Such as etcd://host:2379,host:2379/name.")],
@@ -118,9 +135,11 @@ def etcd(
         show_rows([document], output)
 
 
-def _change(method: str, path: str, address: str, http: str | None, output: Output) -> None:
+def _change(
+    method: str, path: str, address: str, http: str | None, output: Output, body: dict[str, Any] | None = None
+) -> None:
     with connect(address) as q:
-        document = http_source(q, http).change(method, path)
+        document = http_source(q, http).change(method, path, body)
     show_document(document, output)
 
 
@@ -136,7 +155,8 @@ def _row(worker: dict[str, Any]) -> dict[str, Any]:
         "group_shards": _joined(worker["group_shards"]),
         "roles": _joined(worker["roles"]),
     }
-    return worker | shown
+    lists = ("replicas", "isr", "adding")
+    return worker | shown | {name: _joined(worker[name]) for name in lists if name in worker}
 
 
 def _joined(values: list[Any]) -> str:

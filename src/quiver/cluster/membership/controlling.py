@@ -5,10 +5,10 @@ import contextlib
 import logging
 
 from quiver.cluster.membership import records
+from quiver.cluster.membership.decisions import Decisions
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
-from quiver.cluster.ownership import changed_assignments
-from quiver.coordination.port import OPERATIONS, Put
+from quiver.coordination.port import Put
 from quiver.model.errors import QuiverError
 from quiver.telemetry.supervised_task import SupervisedTask
 
@@ -22,8 +22,8 @@ RETURN_SECONDS = 1.0
 class Controlling:
     """Every node tries to get the key; it goes with the lease of the node that has it."""
 
-    def __init__(self, state: ClusterState, session: Session) -> None:
-        self._state, self._session = state, session
+    def __init__(self, state: ClusterState, session: Session, decisions: Decisions) -> None:
+        self._state, self._session, self._decisions = state, session, decisions
         self.task = SupervisedTask("the controller of the cluster", self._run)
 
     @property
@@ -43,16 +43,15 @@ class Controlling:
             logger.info("node %s decides who runs what", session.node)
         if not self.is_controller or self._waits_for_return():
             return
-        changes = changed_assignments(state.nodes, state.workers, state.assignments, state.draining)
-        for worker, assignment in list(changes.items())[: OPERATIONS - 1]:
-            key_of_worker = records.worker_key(worker)
-            expected = [view.expected(key), view.expected(key_of_worker)]
-            if await view.commit(expected, [Put(key_of_worker, records.encode(assignment))]):
-                logger.info("worker %d: %s", worker, assignment)
+        for name, value in self._decisions.changes().items():
+            if await view.commit([view.expected(key), view.expected(name)], [Put(name, value)]):
+                logger.info("%s: %s", name, value.decode())
 
     def _waits_for_return(self) -> bool:
-        gone = {each.node for each in self._state.assignments.values()} - set(self._state.nodes)
-        return bool(gone) and asyncio.get_running_loop().time() < self._session.joined_at + RETURN_SECONDS
+        joined_at = self._session.joined_at
+        return (
+            bool(self._decisions.missing_nodes()) and asyncio.get_running_loop().time() < joined_at + RETURN_SECONDS
+        )
 
     async def _run(self) -> None:
         while True:

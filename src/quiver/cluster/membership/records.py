@@ -22,6 +22,8 @@ class Setup(msgspec.Struct, frozen=True):
     workers: int
     secret: str
     """What brokers prove to each other that they know."""
+    replication_factor: int = 1
+    min_isr: int = 1
 
 
 class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +41,9 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     started_ms: int
     version: str
+    rack: str = ""
+    lost_at: int = 0
+    """The last incarnation that began after a stop that was not clean."""
 
 
 def node_key(node: str) -> str:

@@ -49,14 +49,13 @@ class ClusterState:
         self.wake()
 
 
-async def ensure_setup(coordination: Coordination, workers: int, secret: str) -> Setup:
+async def ensure_setup(coordination: Coordination, wanted: Setup) -> Setup:
     """What the first broker has written; this one, if there was none."""
     while True:
         found = await coordination.get(records.SETUP)
         if found is not None:
             return records.decode(found.value, Setup)
-        value = records.encode(Setup(workers, secret))
-        await coordination.commit([Expected(records.SETUP, ABSENT)], [Put(records.SETUP, value)])
+        await coordination.commit([Expected(records.SETUP, ABSENT)], [Put(records.SETUP, records.encode(wanted))])
 
 
 async def restart_workers(coordination: Coordination) -> None:

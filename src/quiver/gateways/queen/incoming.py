@@ -45,6 +45,8 @@ class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
         """InvalidRequest and InvalidName say what is wrong with it."""
         checked_queue(self.queue)
         key = self.key
+        if not self.transaction_id and not self.trace_id:
+            return NewMessage(value=json_text(self.payload, media), key=key)
         headers: dict[str, bytes] = {}
         if self.transaction_id:
             if len(self.transaction_id) > _LONGEST_TRANSACTION_ID:
@@ -57,7 +59,7 @@ class PushItem(msgspec.Struct, kw_only=True, rename="camel"):
         return NewMessage(
             value=json_text(self.payload, media),
             key=key,
-            headers=headers or None,
+            headers=headers,
             id=dedup_id(key, self.transaction_id) if self.transaction_id else None,
         )
 

@@ -26,8 +26,12 @@ class QueenQueues:
 
     def find(self, name: str) -> Topic | None:
         """None when there is no such queue; InvalidName for what cannot be one."""
+        return self.find_checked(checked_queue(name))
+
+    def find_checked(self, name: str) -> Topic | None:
+        """The same for a name that was checked."""
         try:
-            return self._broker.topic(checked_queue(name))
+            return self._broker.topic(name)
         except TopicNotFound:
             return None
 

@@ -119,9 +119,9 @@ class Leading:
         self.check()
 
     def _have_all_removed(self) -> bool:
-        unit = self.leader.unit
-        members = [stream for node, stream in self.streams.items() if node in unit.isr]
-        return unit.has_enough and all(stream.has_removed_all for stream in members)
+        """Those who are about to join as well: they may lead next."""
+        members = [stream for node, stream in self.streams.items() if node in self.leader.members]
+        return self.leader.unit.has_enough and all(stream.has_removed_all for stream in members)
 
     def tell(self, log: LedLog) -> None:
         """Followers have to be told something of a log."""

@@ -16,7 +16,8 @@ LOSS_GAP = 1 << 20
 
 
 class UnitStorage:
-    """A `Storage` for one start of a broker. Once `deposed` is set, everything raises NotLeader."""
+    """A `Storage` for one start of a broker. Once `deposed` is set, everything raises NotLeader; that is so after
+    `close` as well."""
 
     def __init__(self, leading: Leading, logs: UnitLogs, local: Storage) -> None:
         self._leading, self._logs, self._local = leading, logs, local
@@ -26,6 +27,11 @@ class UnitStorage:
     @property
     def deposed(self) -> asyncio.Event:
         return self._leading.deposed
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Another process leads, or this one has begun another epoch."""
+        return self._leading.is_closed
 
     @property
     def sync_times(self) -> SyncTimes | None:
@@ -105,5 +111,10 @@ class UnitStorage:
         self._leading.check()
         return sorted(log_id for log_id in self._leading.by_id if log_id.startswith(prefix))
 
+    async def discard(self) -> None:
+        """Nothing is written any more."""
+        await self._leading.close()
+
     async def close(self) -> None:
-        """The node goes on leading until it is told to release the worker."""
+        """What was accepted is committed already; the node stops leading."""
+        await self._leading.close()

@@ -1,8 +1,10 @@
 """Health and status of all workers."""
 
+from collections.abc import Sequence
+
 from quiver.broker.broker import Broker
 from quiver.broker.health import HealthReport
-from quiver.broker.members import ClusterMembers, ClusterMembership, MemberNode, WorkerPlace
+from quiver.broker.members import ClusterMembers, ClusterMembership, MemberNode, ReplicaSet, WorkerPlace
 from quiver.broker.node import ClusterStatus
 from quiver.model.errors import NotSupported, QuiverError
 from quiver.routing.looks.requests import GetHealth, GetStatus
@@ -48,6 +50,9 @@ class RoutedNode:
     async def rebalance(self) -> list[WorkerPlace]:
         return await self._several().rebalance()
 
+    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+        return await self._several().reassign(worker, nodes, dry_run=dry_run)
+
     def _several(self) -> ClusterMembership:
         if self.members is None:
             raise NotSupported(feature="a cluster of one broker on a data directory")
@@ -57,7 +62,7 @@ class RoutedNode:
 def _health_of_member(members: ClusterMembership, look: Look[HealthReport], own: int) -> HealthReport:
     """This broker is ready when it is a member and what it runs is well; the rest is for others to be ready for."""
     problems: dict[str, str] = members.problems()
-    warnings: dict[str, str] = {}
+    warnings: dict[str, str] = members.warnings()
     for worker, report in sorted(look.answers.items()):
         prefix = "" if worker == own else f"worker {worker}: "
         found = {f"{prefix}{name}": why for name, why in report.problems.items()}

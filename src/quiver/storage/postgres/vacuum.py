@@ -14,44 +14,43 @@ logger = logging.getLogger(__name__)
 
 _SHARE = 8
 """A vacuum looks through whole indexes: an eighth of a large table is worth it."""
+_AT_ONCE = 3
 _LONGEST_SECONDS = 3_600.0
 
 
 class TableVacuum:
-    """One table at a time, on a connection of its own. Where it fails or is refused, autovacuum is left."""
+    """A few tables at a time, each on a connection of its own: a vacuum waits for the disk most of the time. Where it
+    fails or is refused, autovacuum is left."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._removed: dict[str, int] = {}
         """Bytes, since the last vacuum of each table."""
-        self._due: list[str] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._places = asyncio.Semaphore(_AT_ONCE)
         self.least_bytes = 32 * MIB
 
     def note(self, table: str, removed_bytes: int, table_bytes: int) -> None:
         """So much was removed from a table that has so much now, with what was removed."""
         removed = self._removed[table] = self._removed.get(table, 0) + removed_bytes
-        if removed < max(self.least_bytes, table_bytes // _SHARE) or table in self._due:
-            return
-        self._due.append(table)
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._run())
+        if removed >= max(self.least_bytes, table_bytes // _SHARE) and table not in self._tasks:
+            self._tasks[table] = asyncio.get_running_loop().create_task(self._run(table))
 
-    async def _run(self) -> None:
+    async def _run(self, table: str) -> None:
         try:
-            while self._due:
-                self._removed[self._due[0]] = 0
-                if self._database.problem is None:
-                    await self._vacuum(self._due[0])
-                del self._due[0]
+            async with self._places:
+                while self._removed[table] >= self.least_bytes and self._database.problem is None:
+                    self._removed[table] = 0
+                    await self._vacuum(table)
         finally:
-            self._task = None
+            del self._tasks[table]
 
     async def _vacuum(self, table: str) -> None:
         connection = None
         try:
             connection = await self._database.pool.connect()
             await connection.execute(f"vacuum (truncate false, skip_locked) {table}", timeout=_LONGEST_SECONDS)
+            await connection.close(timeout=1)
         except Failure as error:
             logger.info("table %s was not vacuumed: %s", table, described(error))
         except asyncio.CancelledError:
@@ -63,10 +62,11 @@ class TableVacuum:
 
     async def finish(self) -> None:
         """Returns when nothing is due."""
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        if self._tasks:
+            await asyncio.wait(self._tasks.values())
 
     async def close(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -85,4 +85,4 @@ class ReplicaGroup:
         assert outcome.succeeded
         for node in self.nodes:
             while (known := node.unit(worker)) is None or known[1] < outcome.revision:
-                await node.changed()
+                await node.changed.wait()

@@ -76,7 +76,7 @@ class PushRoute:
             return None
         [item] = batch.items
         message = item.message(request.media)
-        topic = self._queues.find(item.queue)
+        topic = self._queues.find_checked(item.queue)
         if topic is None or not self._modes.is_known or self._buffer.is_used or has_limit(topic):
             return None  # that takes time
         message = for_queue(message, topic, self._broker.clock.now_ms())

@@ -16,7 +16,7 @@ from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverErr
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.members import ClusterMembers, MemberNode
+    from quiver.broker.members import ClusterMembers, MemberNode, WorkerPlace
     from quiver.routing.facade import Facade
 
 _STATE_FILE = "broker.json"
@@ -36,6 +36,17 @@ class WorkerResponse(msgspec.Struct, kw_only=True):
     node: Annotated[str | UnsetType, Meta(description="Of several brokers: the one that runs it.")] = UNSET
     next_node: Annotated[str | UnsetType | None, Meta(description="The one that it moves to.")] = UNSET
     epoch: Annotated[int | UnsetType, Meta(description="Rises with every move.")] = UNSET
+    replicas: Annotated[
+        list[str] | UnsetType, Meta(description="In a replicated cluster: nodes, the preferred leader first.")
+    ] = UNSET
+    isr: Annotated[list[str] | UnsetType, Meta(description="Of these: they have everything.")] = UNSET
+    eligible: Annotated[list[str] | UnsetType, Meta(description="Outside the in-sync set, and may lead.")] = UNSET
+    adding: Annotated[list[str] | UnsetType, Meta(description="On their way into the list.")] = UNSET
+    removing: Annotated[list[str] | UnsetType, Meta(description="On their way out of it.")] = UNSET
+    min_isr: Annotated[int | UnsetType, Meta(description="How many must have a message before its ack.")] = UNSET
+    lag_bytes: Annotated[
+        dict[str, int] | UnsetType, Meta(description="Where the asked node leads: what each follower lacks.")
+    ] = UNSET
 
 
 class ClusterQuery(msgspec.Struct):
@@ -68,6 +79,27 @@ class RemovedResponse(msgspec.Struct):
 
 class MovesResponse(msgspec.Struct):
     moving: Annotated[dict[int, str], Meta(description="Workers on their way, each with the node that gets it.")]
+
+
+class ReassignBody(msgspec.Struct, kw_only=True):
+    worker: int
+    replicas: Annotated[
+        list[str],
+        Meta(description="Nodes, the preferred leader first. The list from before cancels it."),
+    ]
+    dry_run: bool = False
+
+
+class ReassignResponse(msgspec.Struct, kw_only=True):
+    worker: int
+    replicas: Annotated[list[str], Meta(description="While it goes on, with those that are being removed.")]
+    isr: list[str]
+    eligible: list[str]
+    adding: list[str]
+    removing: list[str]
+    min_isr: int
+    lag_bytes: dict[str, int]
+    dry_run: bool
 
 
 class ClusterResponse(msgspec.Struct, kw_only=True):
@@ -116,6 +148,8 @@ class ClusterRoutes:
         for place in status.places:
             if (found := workers.get(place.worker)) is not None:
                 found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
+                for name, value in () if place.replicas is None else place.replicas._asdict().items():
+                    setattr(found, name, value)
         response = ClusterResponse(node_id=self._broker.node_id, workers=[workers[n] for n in sorted(workers)])
         if status.members is not None:
             response.node, response.nodes = status.members.node, _shown(status.members)
@@ -145,7 +179,12 @@ class ClusterRoutes:
 
     async def rebalance(self, request: Request) -> Response:
         moving = await self._broker.node.rebalance()
-        return Response(MovesResponse({place.worker: place.next_node for place in moving}))
+        return Response(MovesResponse({place.worker: _successors(place) for place in moving}))
+
+    async def reassign(self, request: Request) -> Response:
+        body = await request.body(ReassignBody)
+        planned = await self._broker.node.reassign(body.worker, body.replicas, dry_run=body.dry_run)
+        return Response(ReassignResponse(worker=body.worker, dry_run=body.dry_run, **planned._asdict()))
 
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
@@ -167,6 +206,10 @@ def _roles(worker: int) -> list[str]:
 
 def _node(request: Request) -> str:
     return unquote(request.params["node"])
+
+
+def _successors(place: "WorkerPlace") -> str:
+    return place.next_node or ",".join([] if place.replicas is None else place.replicas.adding)
 
 
 def _shown(members: "ClusterMembers") -> list[ClusterNodeResponse]:
@@ -225,5 +268,15 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         },
         "/cluster/rebalance": {
             "POST": _of_nodes(routes.rebalance, "Spread the workers over the brokers now", MovesResponse)
+        },
+        "/cluster/reassign": {
+            "POST": Operation(
+                handler=routes.reassign,
+                summary="Give a worker of a replicated cluster other replicas",
+                tag="Node",
+                body=ReassignBody,
+                response=ReassignResponse,
+                errors=(NotSupported, NodeNotFound),
+            )
         },
     }

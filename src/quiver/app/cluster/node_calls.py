@@ -1,0 +1,43 @@
+"""Calls of replication between nodes: they go from gateway to gateway, which every node has."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from quiver.links.peers import Peers
+from quiver.links.request import Handlers, PeerRequest, Reply
+from quiver.replication.messages import (
+    Buffer,
+    Message,
+    Position,
+    decode_message,
+    decode_position,
+    encode,
+)
+
+
+class Replicate(PeerRequest[bytes], frozen=True):
+    capability, method = "replication", "call"
+    needs_view = False
+    message: bytes
+
+
+class Replicas(Protocol):
+    async def handle(self, message: Message, payload: Buffer = b"") -> Position: ...
+
+
+class NodeCalls:
+    """How a node reaches the others. `peers` is there before the first call."""
+
+    def __init__(self) -> None:
+        self.peers: Peers
+
+    async def call(self, node: int, message: Message, payload: Sequence[Buffer] = ()) -> Position:
+        reply = await self.peers.call(str(node), Replicate(encode(message)), payload)
+        return decode_position(reply.value)
+
+
+def serve_node_calls(handlers: Handlers, replicas: Replicas) -> None:
+    async def handle(request: Replicate, payload: memoryview) -> Reply[bytes]:
+        return Reply(encode(await replicas.handle(decode_message(request.message), payload)))
+
+    handlers.add(Replicate, handle)

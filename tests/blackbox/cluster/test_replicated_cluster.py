@@ -1,0 +1,225 @@
+"""Three nodes with replicas, on a real etcd: what is acked outlives any of them."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import quiver
+from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
+from blackbox.processes.cli_process import Cli
+from etcd_cluster import EtcdCluster, program, running_etcd
+from quiver.model.errors import QuiverError
+
+pytestmark = pytest.mark.skipif(program() is None, reason="etcd is not installed (scripts/system-packages gets it)")
+
+SECONDS = 60.0
+NODES = (1, 2, 3)
+StartBroker = Callable[..., BrokerProcess]
+
+
+@pytest.fixture(scope="module")
+def etcd() -> Iterator[EtcdCluster]:
+    with running_etcd() as cluster:
+        yield cluster
+
+
+class Nodes:
+    """A cluster of its own on the etcd of this module."""
+
+    def __init__(self, name: str, etcd: EtcdCluster, directory: Path, start: StartBroker) -> None:
+        self.name, self._etcd, self._directory, self._start = name, etcd, directory, start
+        self._ports = {number: free_port() for number in NODES}
+        """Clients know them, so nodes keep them when they are started again."""
+        self.nodes = {number: self.new(number) for number in NODES}
+        for node in self.nodes.values():
+            node.wait_ready(SECONDS)
+
+    def new(self, number: int, *options: str, directory: str | None = None) -> BrokerProcess:
+        """Of the number; does not wait for it."""
+        host = self._etcd.address(self.name).removeprefix("etcd://").removesuffix(f"/{self.name}")
+        arguments = ["--cluster", self.name, "--etcd", host, "--node-id", str(number), *options]
+        arguments += ["--native-port", str(self._ports[number])]
+        return self._start(*arguments, data_dir=self._directory / (directory or f"node-{number}"), wait=False)
+
+    def add(self, number: int) -> BrokerProcess:
+        """One more node; does not wait for it."""
+        self._ports[number] = free_port()
+        self.nodes[number] = self.new(number)
+        return self.nodes[number]
+
+    @property
+    def address(self) -> str:
+        return ",".join(node.address for node in self.nodes.values())
+
+    def status(self, number: int) -> dict[str, Any]:
+        status, document = self.nodes[number].request("GET", "/cluster")
+        assert status == 200, document
+        assert isinstance(document, dict)
+        return document
+
+    def leaders(self, asked: int) -> set[str]:
+        return {worker["node"] for worker in self.status(asked)["workers"]}
+
+    def await_all_in_sync(self, asked: int) -> None:
+        def in_sync() -> bool:
+            return all(set(each["isr"]) == set(each["replicas"]) for each in self.status(asked)["workers"])
+
+        wait_until(in_sync, SECONDS, "all replicas are in sync")
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest, etcd: EtcdCluster, tmp_path: Path, start_broker: StartBroker) -> Nodes:
+    return Nodes(request.node.name.replace("_", "-")[:60], etcd, tmp_path, start_broker)
+
+
+def test_what_is_acked_outlives_any_node(cluster: Nodes) -> None:
+    acked: list[int] = []
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=6)
+        number = 0
+
+        def publish(count: int) -> None:
+            nonlocal number
+            with q.producer("orders", linger=0) as producer:
+                for _ in range(count):
+                    producer.send(b"%d" % number, key=b"%d" % (number % 17)).result()
+                    acked.append(number)
+                    number += 1
+
+        publish(50)
+        for killed in NODES:
+            cluster.nodes[killed].kill()
+            publish(50)
+            cluster.nodes[killed].start(wait=False)
+            cluster.nodes[killed].wait_ready(SECONDS)
+            cluster.await_all_in_sync(killed)
+        publish(10)
+        stored = [int(message.value) for message in q.read("orders", start="earliest", end="latest")]
+    assert sorted(stored) == acked, "each once"
+
+
+def test_queues_groups_and_transactions_go_on(cluster: Nodes) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("jobs", partitions=4)
+        q.topics.create("done", partitions=4)
+        for number in range(60):
+            q.publish("jobs", b"%d" % number, key=b"%d" % number)
+        taken = 0
+        with q.work("jobs", group="workers") as jobs:
+            for job in jobs:
+                taken += 1
+                if taken == 20:
+                    cluster.nodes[1].kill()
+                try:
+                    with q.transaction() as tx:
+                        tx.publish("done", job.value)
+                        tx.ack(job)
+                except QuiverError as error:
+                    if not error.retryable and error.code not in ("transaction_aborted", "lease_lost"):
+                        raise
+                if taken >= 60 and len(list(q.read("done", start="earliest", end="latest"))) >= 60:
+                    break
+        done = [int(message.value) for message in q.read("done", start="earliest", end="latest")]
+        assert sorted(done) == list(range(60)), "each job once, whatever was aborted"
+        cluster.nodes[1].start(wait=False)
+        cluster.nodes[1].wait_ready(SECONDS)
+        seen = []
+        with q.stream("done", group="readers") as messages:
+            for message in messages:
+                seen.append(int(message.value))
+                if len(seen) == 60:
+                    break
+    assert sorted(seen) == list(range(60))
+
+
+def test_a_clean_stop_moves_leaderships_first(cluster: Nodes) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=6)
+        q.publish("orders", b"before")
+        assert cluster.nodes[3].terminate() == 0
+        assert "3" not in cluster.leaders(1)
+        q.publish("orders", b"after")
+        status, ready = cluster.nodes[1].request("GET", "/readyz?verbose=true")
+        assert status == 200, ready
+        done = Cli(cluster.nodes[1].address)("cluster", "status", "-o", "json")
+        document = json.loads(done.stdout)
+        assert {node["node"] for node in document["nodes"]} >= {"1", "2"}
+        assert len(list(q.read("orders", start="earliest", end="latest"))) == 2
+
+
+def test_without_a_second_replica_nothing_is_acked(cluster: Nodes) -> None:
+    with quiver.connect(cluster.address, timeout=2) as q:
+        q.topics.create("orders", partitions=1)
+        q.publish("orders", b"before")
+        cluster.nodes[1].kill()
+        cluster.nodes[2].kill()
+        with pytest.raises(QuiverError) as refused:
+            q.publish("orders", b"alone")
+        assert refused.value.retryable
+    for number in (1, 2):
+        cluster.nodes[number].start(wait=False)
+    for number in (1, 2):
+        cluster.nodes[number].wait_ready(SECONDS)
+    with quiver.connect(cluster.address) as q:
+        q.publish("orders", b"after")
+        values = [message.value for message in q.read("orders", start="earliest", end="latest")]
+    assert values[0] == b"before"
+    assert values[-1] == b"after"
+
+
+def test_whose_disk_it_is(cluster: Nodes, tmp_path: Path) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=3)
+        for number in range(20):
+            q.publish("orders", b"%d" % number)
+    cluster.nodes[3].kill()
+    other = cluster.new(3, directory="node-2-copy")
+    other.kill()
+    for options, directory, problem in (
+        (("--node-id", "4"), "node-3", "belongs to node 3 of this cluster"),
+        (("--cluster-workers", "2"), "node-5", "cannot be changed"),
+    ):
+        with pytest.raises(BrokerExited, match=problem):
+            cluster.new(3, *options, directory=directory).wait_ready(SECONDS)
+    # its disk is lost: it comes back empty, and gets everything again
+    empty = cluster.nodes[3] = cluster.new(3, directory="node-3-empty")
+    empty.wait_ready(SECONDS)
+    cluster.await_all_in_sync(3)
+    cluster.nodes[1].kill()
+    with quiver.connect(cluster.address) as q:
+        values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
+    assert values == list(range(20))
+
+
+def test_a_new_node_takes_replicas_over(cluster: Nodes) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=6)
+        for number in range(30):
+            q.publish("orders", b"%d" % number)
+        cluster.add(4).wait_ready(SECONDS)
+        cli = Cli(cluster.nodes[1].address)
+        planned = json.loads(cli("cluster", "reassign", "0", "4,2,3", "--dry-run", "-o", "json").stdout)
+        assert planned["adding"] == ["4"]
+        assert set(cluster.status(1)["workers"][0]["replicas"]) == {"1", "2", "3"}, "nothing was done"
+        cli("cluster", "reassign", "0", "4,2,3")
+        wait_until(lambda: cluster.status(1)["workers"][0]["node"] == "4", SECONDS, "node 4 leads worker 0")
+        assert cluster.status(1)["workers"][0]["replicas"] == ["4", "2", "3"]
+        refused = cli("cluster", "reassign", "1", "1,2,9", fails=True)
+        assert b"9" in refused.stderr
+        # a node that is gone for ever gives its replicas to the new one
+        cluster.nodes[1].kill()
+        cli = Cli(cluster.nodes[2].address)
+        wait_until(lambda: "1" not in cluster.leaders(2), SECONDS, "others lead what node 1 led")
+        cli("cluster", "remove", "1")
+
+        def has_nothing() -> bool:
+            workers = cluster.status(2)["workers"]
+            return not any("1" in each["replicas"] for each in workers)
+
+        wait_until(has_nothing, SECONDS, "node 1 has no replica")
+        cluster.await_all_in_sync(2)
+        values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
+    assert values == list(range(30))
