@@ -28,6 +28,7 @@ ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "30" if LONG else "6"))
 SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 SECONDS = 60.0
 PARTITIONS = 8
+LAST = b"the last one"
 
 
 class Brokers:
@@ -121,8 +122,11 @@ class Reader(Client):
         self.seen: set[int] = set()
         self.wanted = 2**62
 
+    def note(self, value: bytes) -> None:
+        if value != LAST:
+            self.seen.add(int(value))
+
     def see_all(self, count: int) -> None:
-        self.wanted = count
         wait_until(lambda: len(self.seen) >= count or not self.is_alive(), SECONDS, f"{self.name} sees {count}")
         self.finish()
         assert self.seen == set(range(count))
@@ -132,8 +136,8 @@ class Worker(Reader):
     def use(self, q: Any) -> None:
         with q.work(self.topic, group="workers", timeout="20s", visibility="5s") as work:
             while len(self.seen) < self.wanted and not self.stopping.is_set():
-                with contextlib.suppress(MessageTimeout, LeaseLost), work.next_job() as job:
-                    self.seen.add(int(job.value))
+                with contextlib.suppress(MessageTimeout, LeaseLost), work.next_job(timeout="500ms") as job:
+                    self.note(job.value)
 
 
 class StreamReader(Reader):
@@ -142,7 +146,7 @@ class StreamReader(Reader):
             while len(self.seen) < self.wanted and not self.stopping.is_set():
                 with contextlib.suppress(MessageTimeout):
                     for message in stream:
-                        self.seen.add(int(message.value))
+                        self.note(message.value)
                         if len(self.seen) >= self.wanted:
                             break
 
@@ -212,6 +216,9 @@ class FullUse:
         with quiver.connect(self._addresses) as q:
             assert check_stored(q, "orders", self._load.acked) == self._load.sent, f"seed {SEED}"
             self._transfers.check(q)
+            for reader in self._readers:
+                reader.wanted = self._load.sent
+            q.publish("orders", LAST)  # whoever has seen everything already waits for one more
         for reader in self._readers:
             reader.see_all(self._load.sent)
 
