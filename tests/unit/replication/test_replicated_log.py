@@ -17,7 +17,7 @@ from quiver.testing.replication.frames import stored_values
 from unit.log.frames import frame_at
 
 LOG, OTHER = "topics/1/0", "topics/2/0"
-QUICK = ReplicationSettings(call_seconds=1.0, idle_seconds=0.02, lag_seconds=0.2)
+QUICK = ReplicationSettings(call_seconds=5.0, idle_seconds=0.02, lag_seconds=0.4)
 OPTIONS = LogOptions()
 SMALL = LogOptions(segment_bytes=1)
 INTERVAL = LogOptions(durability="interval")

@@ -226,18 +226,23 @@ class Leading:
             self._tasks[node] = asyncio.get_running_loop().create_task(stream.run())
 
     async def _keep_set(self) -> None:
+        loop, settings = asyncio.get_running_loop(), self._settings
         while True:
+            due = loop.time() + settings.idle_seconds / 2
             try:
-                async with asyncio.timeout(self._settings.idle_seconds / 2):
+                async with asyncio.timeout_at(due):
                     await self._set_due.wait()
             except TimeoutError:
                 pass
+            if loop.time() - due > settings.lag_seconds / 2:  # this process was paused, and says nothing of others
+                await asyncio.sleep(settings.idle_seconds)
+                continue
             self._set_due.clear()
             try:
                 await self._write_set()
             except (QuiverError, OSError) as error:
                 logger.info("the in-sync set of worker %d could not be written yet: %s", self.worker, error)
-                await asyncio.sleep(self._settings.idle_seconds / 2)
+                await asyncio.sleep(settings.idle_seconds / 2)
 
     async def _write_set(self) -> None:
         now, unit = asyncio.get_running_loop().time(), self.leader.unit
