@@ -6,6 +6,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import threading
 from collections import Counter
@@ -18,8 +19,9 @@ import pytest
 import quiver
 from blackbox.callers.load import Load, check_stored
 from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
+from blackbox.processes.cli_process import run_cli
 from postgres_cluster import PostgresCluster, programs, running_cluster
-from quiver.model.errors import MessageTimeout, QuiverError
+from quiver.model.errors import LeaseLost, MessageTimeout, QuiverError
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
 ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "30" if LONG else "6"))
@@ -128,15 +130,15 @@ class Reader(Client):
 
 class Worker(Reader):
     def use(self, q: Any) -> None:
-        with q.work(self.topic, group="workers", timeout="5s") as work:
+        with q.work(self.topic, group="workers", timeout="20s", visibility="5s") as work:
             while len(self.seen) < self.wanted and not self.stopping.is_set():
-                with contextlib.suppress(MessageTimeout), work.next_job() as job:
+                with contextlib.suppress(MessageTimeout, LeaseLost), work.next_job() as job:
                     self.seen.add(int(job.value))
 
 
 class StreamReader(Reader):
     def use(self, q: Any) -> None:
-        with q.stream(self.topic, group="readers", timeout="5s") as stream:
+        with q.stream(self.topic, group="readers", timeout="20s") as stream:
             while len(self.seen) < self.wanted and not self.stopping.is_set():
                 with contextlib.suppress(MessageTimeout):
                     for message in stream:
@@ -275,11 +277,13 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
         ("n0", "alive", 2),
         ("n1", "alive", 2),
     ]
-    assert second.request("POST", "/cluster/nodes/n0/drain")[0] == 200
+    assert run_cli(second.address, "cluster", "drain", "n0").returncode == 0
     await_owners(second, "n1")
     assert [each["state"] for each in second.request("GET", "/cluster")[1]["nodes"]] == ["draining", "alive"]
     assert second.request("POST", "/cluster/rebalance") == (200, {"moving": {}})
-    assert second.request("DELETE", "/cluster/nodes/n0/drain")[0] == 200
+    shown = run_cli(second.address, "cluster", "nodes").stdout.decode()
+    assert re.search(r"n0 +draining.*\nn1 +alive +0,1,2,3", shown), shown
+    assert run_cli(second.address, "cluster", "drain", "n0", "--end").returncode == 0
     await_owners(first, "n0", "n1")
     for path, code in (("/cluster/nodes/n1", "node_in_use"), ("/cluster/nodes/n7", "node_not_found")):
         assert first.request("DELETE", path)[1]["code"] == code
