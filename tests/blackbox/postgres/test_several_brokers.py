@@ -6,6 +6,7 @@
 import contextlib
 import os
 import random
+import re
 import signal
 import threading
 from collections import Counter
@@ -18,14 +19,16 @@ import pytest
 import quiver
 from blackbox.callers.load import Load, check_stored
 from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
+from blackbox.processes.cli_process import run_cli
 from postgres_cluster import PostgresCluster, programs, running_cluster
-from quiver.model.errors import MessageTimeout, QuiverError
+from quiver.model.errors import LeaseLost, MessageTimeout, QuiverError
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
 ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "30" if LONG else "6"))
 SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
 SECONDS = 60.0
 PARTITIONS = 8
+LAST = b"the last one"
 
 
 class Brokers:
@@ -119,8 +122,11 @@ class Reader(Client):
         self.seen: set[int] = set()
         self.wanted = 2**62
 
+    def note(self, value: bytes) -> None:
+        if value != LAST:
+            self.seen.add(int(value))
+
     def see_all(self, count: int) -> None:
-        self.wanted = count
         wait_until(lambda: len(self.seen) >= count or not self.is_alive(), SECONDS, f"{self.name} sees {count}")
         self.finish()
         assert self.seen == set(range(count))
@@ -128,19 +134,19 @@ class Reader(Client):
 
 class Worker(Reader):
     def use(self, q: Any) -> None:
-        with q.work(self.topic, group="workers", timeout="5s") as work:
+        with q.work(self.topic, group="workers", timeout="20s", visibility="5s") as work:
             while len(self.seen) < self.wanted and not self.stopping.is_set():
-                with contextlib.suppress(MessageTimeout), work.next_job() as job:
-                    self.seen.add(int(job.value))
+                with contextlib.suppress(MessageTimeout, LeaseLost), work.next_job(timeout="500ms") as job:
+                    self.note(job.value)
 
 
 class StreamReader(Reader):
     def use(self, q: Any) -> None:
-        with q.stream(self.topic, group="readers", timeout="5s") as stream:
+        with q.stream(self.topic, group="readers", timeout="20s") as stream:
             while len(self.seen) < self.wanted and not self.stopping.is_set():
                 with contextlib.suppress(MessageTimeout):
                     for message in stream:
-                        self.seen.add(int(message.value))
+                        self.note(message.value)
                         if len(self.seen) >= self.wanted:
                             break
 
@@ -210,6 +216,9 @@ class FullUse:
         with quiver.connect(self._addresses) as q:
             assert check_stored(q, "orders", self._load.acked) == self._load.sent, f"seed {SEED}"
             self._transfers.check(q)
+            for reader in self._readers:
+                reader.wanted = self._load.sent
+            q.publish("orders", LAST)  # whoever has seen everything already waits for one more
         for reader in self._readers:
             reader.see_all(self._load.sent)
 
@@ -275,11 +284,13 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
         ("n0", "alive", 2),
         ("n1", "alive", 2),
     ]
-    assert second.request("POST", "/cluster/nodes/n0/drain")[0] == 200
+    assert run_cli(second.address, "cluster", "drain", "n0").returncode == 0
     await_owners(second, "n1")
     assert [each["state"] for each in second.request("GET", "/cluster")[1]["nodes"]] == ["draining", "alive"]
     assert second.request("POST", "/cluster/rebalance") == (200, {"moving": {}})
-    assert second.request("DELETE", "/cluster/nodes/n0/drain")[0] == 200
+    shown = run_cli(second.address, "cluster", "nodes").stdout.decode()
+    assert re.search(r"n0 +draining.*\nn1 +alive +0,1,2,3", shown), shown
+    assert run_cli(second.address, "cluster", "drain", "n0", "--end").returncode == 0
     await_owners(first, "n0", "n1")
     for path, code in (("/cluster/nodes/n1", "node_in_use"), ("/cluster/nodes/n7", "node_not_found")):
         assert first.request("DELETE", path)[1]["code"] == code

@@ -43,6 +43,9 @@ class Administration:
         found, session = self._hosting.problems, self._session
         if session.problem is not None and not (session.is_store_away and self._is_store_watched):
             found["cluster"] = session.problem
+        for task in (self._state.view.task, session.task, self._controlling.task):
+            if task.problem is not None:
+                found[f"task {task.name}"] = task.problem
         return found if self.replica_sets is None else found | self.replica_sets.problems()
 
     def warnings(self) -> dict[str, str]:

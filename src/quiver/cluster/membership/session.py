@@ -74,7 +74,10 @@ class Session:
         await self.task.stop()
         lease_id, self._lease_id, self._lasts_until = self._lease_id, 0, 0.0
         if lease_id:
-            await self._coordination.revoke(lease_id)
+            try:
+                await self._coordination.revoke(lease_id)
+            except QuiverError as error:
+                logger.warning("the lease of node %s ends by itself: %s", self.node, error)
 
     async def _run(self) -> None:
         while True:
