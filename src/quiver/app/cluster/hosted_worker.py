@@ -19,6 +19,7 @@ _LOOK_SECONDS = 1.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 5.0
 _STOP_SECONDS, _DROP_SECONDS = 8.0, 3.0
 _GRACE_SECONDS = 0.5
+_FINISH_SECONDS = 1.0
 
 NewWorker = Callable[[int, HostedStorage, WorkerGate], Worker]
 
@@ -100,7 +101,9 @@ class HostedWorker:
             following = asyncio.ensure_future(self._follow())
             try:
                 await asyncio.shield(following)
-            except asyncio.CancelledError:  # what was begun is not left half done
+            except asyncio.CancelledError:  # what was begun is finished, unless it waits for others that are gone
+                await asyncio.wait([following], timeout=_FINISH_SECONDS)
+                following.cancel()
                 await asyncio.gather(following, return_exceptions=True)
                 raise
             if self.problem is None:
