@@ -57,7 +57,7 @@ def judge(results: Results, peers: set[str], limits: Mapping[str, Metrics] | Non
     )
     return [
         verdict
-        for area in (*by_area, _workers(results), _postgres(results), _looking(results), *spark)
+        for area in (*by_area, _workers(results), _cluster(results), _postgres(results), _looking(results), *spark)
         for verdict in area
     ]
 
@@ -302,6 +302,24 @@ def _workers(results: Results) -> Iterable[Verdict]:
     longer = Figure(four.median - one.median, four.best - one.best) if one and four else None
     yield at_most("start with 4 workers", 0.5, "s more", longer)
     yield at_most("memory of an idle worker of 4", 150, "MB", figure("start, 4 workers", "worker_mb"))
+
+
+def _cluster(results: Results) -> Iterable[Verdict]:
+    """Three nodes with replicas on one machine, beside one node."""
+
+    def rate(subject: str, workload: str) -> Figure | None:
+        return _figure(results.find(subject, workload, size=SIZE, durability="fsync", detail="6 partitions"), "rate")
+
+    publish, one = rate("quiver-cluster", "cluster publish"), rate("quiver", "cluster publish")
+    yield at_least("cluster: publish with three replicas, all synced", 0.8e6, "msg/s", publish)
+    yield at_least("cluster: publish against one node", 0.4, "times", publish and publish.over(one))
+    latency = results.find("quiver-cluster", "latency", size=SIZE, durability="fsync")
+    yield at_most("cluster: publish to ack p50", 5, "ms", _figure(latency, "ack_p50_ms"))
+    for kind, most in (("kill -9 of a leader", 4_000), ("SIGTERM to a leader", 300)):
+        pause = _figure(_first(results, "cluster", kind, "fsync"), "pause_p99_ms")
+        yield at_most(f"cluster: {kind} to the next ack, p99", most, "ms", pause)
+    idle = _figure(_first(results, "cluster", "idle, 1000 partitions"), "core_percent_per_node")
+    yield at_most("cluster: idle with 1,000 partitions", 5, "% of a core per node", idle)
 
 
 def _looking(results: Results) -> Iterable[Verdict]:

@@ -4,12 +4,11 @@ import time
 from collections.abc import Callable
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import quiver
 from benchmarks.payload import Payload, age_seconds, cut, paced, stamped
 from benchmarks.roles import Watch
-from benchmarks.servers.broker import Broker
 from benchmarks.subject import KEYS, Subject
 
 Durability = Literal["fsync", "interval"]
@@ -21,13 +20,23 @@ KEYED_BUFFER = "128MiB"
 """As Kafka's client has it for many partitions."""
 
 
+class Served(Protocol):
+    """A broker, or several nodes."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def pids(self) -> list[int]: ...
+
+
 class QuiverSubject(Subject):
     """Uses a broker that somebody else has started."""
 
     large_share = 0.1
 
     def __init__(
-        self, name: str, broker: Broker, *, durability: Durability, publish_with: PublishWith, read_with: ReadWith
+        self, name: str, broker: Served, *, durability: Durability, publish_with: PublishWith, read_with: ReadWith
     ) -> None:
         super().__init__()
         self.name = name
@@ -59,7 +68,7 @@ class QuiverSubject(Subject):
         pass
 
     def pids(self) -> list[int]:
-        return [self._broker.pid]
+        return self._broker.pids
 
     def reset(self) -> None:
         self.reset_wide(1)

@@ -42,6 +42,11 @@ class Broker:
     def pid(self) -> int:
         return int(self._state["pid"])
 
+    @property
+    def pids(self) -> list[int]:
+        """Of the processes whose descendants are all that there is of it."""
+        return [self.pid]
+
     def worker_pids(self) -> list[int]:
         """Of its workers as they are now; of a broker that has one worker, its own."""
         workers = json.loads((self.data_dir / "broker.json").read_text()).get("workers")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from benchmarks.run import Run
+from benchmarks.workloads.cluster import measure_cluster
 from benchmarks.workloads.delays import measure_delays
 from benchmarks.workloads.messages.batch_sizes import measure_batch_sizes
 from benchmarks.workloads.messages.fan import measure_fan
@@ -64,6 +65,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "transactions": measure_transactions,
     "compaction": measure_compaction,
     "workers": measure_workers,
+    "cluster": measure_cluster,
     "postgres": measure_postgres,
     "postgres-sizes": measure_postgres_sizes,
     "observe": measure_observe,

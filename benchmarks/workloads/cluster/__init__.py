@@ -1,0 +1,67 @@
+"""A replicated cluster of three nodes beside one node: what replicas cost, and what a failure does."""
+
+import time
+
+import quiver
+from benchmarks.comparison import bulk, latency
+from benchmarks.quiver_subject import QuiverSubject
+from benchmarks.roles import Role
+from benchmarks.run import Run
+from benchmarks.servers.broker import Broker
+from benchmarks.servers.etcd import EtcdServer
+from benchmarks.servers.server import cpu_seconds, resident_bytes
+from benchmarks.workloads.cluster.nodes import Nodes
+from benchmarks.workloads.cluster.pauses import measure_pauses
+
+PARTITIONS = 6
+FULL_MESSAGES = 4_000_000
+IDLE_PARTITIONS = 1_000
+IDLE_SECONDS = 10.0
+
+
+def measure_cluster(run: Run) -> None:
+    if (reason := EtcdServer.missing()) is not None:
+        run.skip("cluster", reason)
+        return
+    etcd, one = EtcdServer(run.scratch / "etcd"), Broker(run.scratch / "one-node")
+    etcd.start()
+    nodes = Nodes(run.scratch, etcd.port)
+    try:
+        nodes.start()
+        with one:
+            _compare(run, nodes, one)
+        measure_pauses(run, nodes)
+        _idle(run, nodes)
+    finally:
+        nodes.discard()
+        etcd.stop()
+
+
+def _compare(run: Run, nodes: Nodes, one: Broker) -> None:
+    payload, count = run.scale.payloads[0], run.scale.count(FULL_MESSAGES)
+    brokers: dict[str, Nodes | Broker] = {"quiver-cluster": nodes, "quiver": one}
+    subjects = [
+        QuiverSubject(name, broker, durability="fsync", publish_with="send_many", read_with="batches")
+        for name, broker in brokers.items()
+    ]
+    detail = f"{PARTITIONS} partitions"
+    for _ in run.repetitions():
+        for subject in subjects:
+            subject.reset_wide(PARTITIONS)
+            bulk(run, subject, "cluster publish", payload, Role(subject.produce, (count, payload)), count, detail)
+            bulk(run, subject, "cluster consume", payload, Role(subject.consume, (count,)), count, detail)
+        latency(run, subjects[0], payload)
+    for subject in subjects:
+        subject.stop()
+
+
+def _idle(run: Run, nodes: Nodes) -> None:
+    with quiver.connect(nodes.address) as client:
+        client.topics.create("idle", partitions=IDLE_PARTITIONS)
+    detail = f"idle, {IDLE_PARTITIONS} partitions"
+    with run.measuring("quiver-cluster", "cluster", durability="", detail=detail) as metrics:
+        before = cpu_seconds(nodes.pids)
+        time.sleep(IDLE_SECONDS)
+        used = cpu_seconds(nodes.pids) - before
+        metrics["core_percent_per_node"] = used / IDLE_SECONDS / len(nodes.pids) * 100
+        metrics["node_mb"] = max(resident_bytes(pid) for pid in nodes.pids) / 1e6
