@@ -36,6 +36,7 @@ KNOWN = {
     "partition_id": "1",
     "transaction": "x",
     "name": "n",
+    "node": "1",
     "lease": "1.1.0.1",
 }
 

@@ -221,7 +221,7 @@ CHANGING_COMMANDS = {
     "trace export",
     *("schedule add", "schedule alter", "schedule pause", "schedule resume", "schedule run", "schedule remove"),
     *("storage status", "storage migrate"),  # of a database, which this broker has not: tests/blackbox/postgres
-    *("cluster drain", "cluster remove", "cluster rebalance"),
+    *("cluster drain", "cluster remove", "cluster rebalance", "cluster reassign"),
     "cluster etcd",  # of an etcd, which this broker has not: tests/blackbox/cluster
 }
 

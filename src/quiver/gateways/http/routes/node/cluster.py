@@ -275,6 +275,7 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
                 summary="Give a worker of a replicated cluster other replicas",
                 tag="Node",
                 body=ReassignBody,
+                example={"worker": 0, "replicas": ["4", "2", "3"], "dry_run": True},
                 response=ReassignResponse,
                 errors=(NotSupported, NodeNotFound),
             )
