@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from blackbox.callers.http_queue import HttpQueue
 from blackbox.processes.broker_process import BrokerProcess, wait_until
-from blackbox.queues.queue_model import MAX_ATTEMPTS, GroupModel, Held, Message, Standing
+from blackbox.queues.queue_model import CLOCK_MS, MAX_ATTEMPTS, GroupModel, Held, Message, Standing
 
 LONG = bool(os.environ.get("QUIVER_LONG"))
 WALKS = 3
@@ -336,7 +336,8 @@ class QueueWalk(RuleBasedStateMachine):
         elif verb == "nack":
             dies = result["action"] == "dlq"
             not_before_ms = 0 if dies else time_ms(result["next_visible_at"])
-            assert not_before_ms == 0 or not_before_ms >= before_ms + int(fields["delay"].removesuffix("ms"))
+            earliest_ms = before_ms + int(fields["delay"].removesuffix("ms"))
+            assert not_before_ms == 0 or not_before_ms + CLOCK_MS >= earliest_ms
             model.given_back(message, is_counted=fields["counted"], not_before_ms=not_before_ms, dies=dies)
         else:
             model.extended(message, time_ms(result["new_deadline"]))
