@@ -9,7 +9,7 @@ from collections import deque
 from functools import partial
 from typing import NamedTuple
 
-from quiver.model.errors import Overloaded, QuiverError, TransactionConflict
+from quiver.model.errors import Overloaded, ShuttingDown, TransactionConflict
 from quiver.partition.partition import Appended
 from quiver.records.header import COLUMN_DELIVER_AT, FrameHeader
 from quiver.transactions.events import Participant
@@ -85,7 +85,7 @@ class JoinedFrames:
                 term = await self.coordinator.join(*key, participant)
             self.learn(term)
         except asyncio.CancelledError:
-            error = QuiverError("the broker is stopping")
+            error = ShuttingDown()
         except Exception as problem:
             error = problem
         # No await from here on: frames that come later are written after these.
