@@ -29,6 +29,7 @@ DELIVERY_JOURNAL = "delivery"
 PARTITION_JOURNALS = (DELIVERY_JOURNAL, "schedule", "timers")
 """The logs that a partition has in addition to its messages."""
 _LOGS = "logs"
+_CLUSTER_MARK = "cluster.json"
 _NAMED = 10
 
 
@@ -40,8 +41,18 @@ class DataDirectory:
         if not (self.path / _LOGS).is_dir():
             raise InvalidRequest(problem=f"there is no data directory of a broker in {self.path}")
 
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether it is that of a node of a cluster: topics and groups are in etcd."""
+        return (self.path / _CLUSTER_MARK).exists()
+
     def topics(self) -> dict[str, Topic]:
-        """All topics, by name."""
+        """All topics, by name. Raises InvalidRequest for a node of a cluster."""
+        if self.is_of_cluster:
+            raise InvalidRequest(
+                problem=f"{self.path} is the data directory of a node of a cluster, and its files do not say which"
+                " messages are committed: read through the brokers"
+            )
         state = CatalogueState()
         for change in self._stored(TOPICS):
             state.apply(topic_event(change))

@@ -4,6 +4,7 @@ Spark keeps the offset of a query in its checkpoint; nothing of it is kept here.
 """
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -37,6 +38,9 @@ from quiver_spark.source.stream_offset import StreamOffset, TopicProgress, offse
 from quiver_spark.source.tasks import SliceReader, cores, tasks
 
 _logger = logging.getLogger("quiver_spark")
+_DEPOSED_SECONDS = 5.0
+"""How long a broker of a cluster may not know that another one leads by now: more than its lease."""
+_PAUSE_SECONDS = 0.2
 Extents = dict[str, TopicExtent]
 
 
@@ -76,7 +80,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Spark asks when the batch that ended at `start` is done, so that is where a group may follow.
         """
-        extents, offset = self._look() if self._target is None else self._target, parse_offset(start)
+        offset = parse_offset(start)
+        if self._target is None:
+            extents = self._look_beyond(offset)
+        else:
+            if self._falls_short(offset, self._target):
+                self._target = self._look_beyond(offset)
+            extents = self._target
         self._check_gone(offset, extents)
         if self._follower is not None:
             self._follower.follow(offset, {name: topic.id for name, topic in extents.items()})
@@ -121,7 +131,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """The slices between two offsets, which may come from a checkpoint; what is missing of them is data loss."""
         options, first, last = self._slices.options, parse_offset(start), parse_offset(end)
-        extents = self._extents if self._knows(last) else self._look()
+        extents = self._extents if self._knows(last) else self._look_beyond(last)
         wanted = [
             slice_
             for name, place in last.items()
@@ -187,6 +197,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise
         self._extents = found
         return found
+
+    def _look_beyond(self, offset: StreamOffset) -> Extents:
+        """The extents of the topics, when they reach as far as an offset that was there once.
+
+        In a cluster a leader that was deposed and does not know it yet tells of an earlier end. If the end stays
+        there, messages are lost.
+        """
+        deadline = time.monotonic() + _DEPOSED_SECONDS
+        while True:
+            found = self._look()
+            if not self._falls_short(offset, found) or time.monotonic() > deadline:
+                return found
+            time.sleep(_PAUSE_SECONDS)
+
+    def _falls_short(self, offset: StreamOffset, extents: Extents) -> bool:
+        """Whether a topic that is still the same ends before an offset."""
+        if self._slices.options.path is not None:
+            return False
+        return any(
+            number < len(topic.latest) and topic.latest[number] < stop
+            for name, place in offset.items()
+            if (topic := extents.get(name)) is not None and topic.id == place.id
+            for number, stop in place.next.items()
+        )
 
     def _knows(self, end: StreamOffset) -> bool:
         """Whether the last look reaches as far as an offset."""

@@ -62,6 +62,9 @@ def test_topics(client: quiver.Client, tmp_path: Path) -> None:
     client.topics.delete("bills")
     with pytest.raises(TopicNotFound, match=r"no topic 'bills' in .*; there are orders"):
         DataDirectory(tmp_path).topic("bills")
+    (tmp_path / "cluster.json").touch()
+    with pytest.raises(InvalidRequest, match="of a node of a cluster, .*: read through the brokers"):
+        DataDirectory(tmp_path).topic("orders")
 
 
 def test_a_directory_without_a_broker(tmp_path: Path) -> None:

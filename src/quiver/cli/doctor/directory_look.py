@@ -100,6 +100,8 @@ class DirectoryLook:
 
         try:
             directory = DataDirectory(self.path)
+            if directory.is_of_cluster:
+                return
             topics = directory.topics()
         except (QuiverError, OSError) as error:
             yield problem("logs", f"the journal of topics: {_text(error)}", _RESTORE)
