@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import DataFrame
 
 import quiver
+from blackbox.cluster.replicated_nodes import Nodes
 from blackbox.processes.broker_process import BrokerProcess
 from quiver.system.clock import SystemClock
 from quiver_spark.source.catalogue import plan
@@ -30,14 +31,14 @@ class Row(NamedTuple):
     priority: str
 
 
-def new_topic(broker: BrokerProcess, **settings: Any) -> str:
+def new_topic(broker: BrokerProcess | Nodes, **settings: Any) -> str:
     name = next(_NAMES)
     with quiver.connect(broker.address) as client:
         client.topics.create(name, **{"partitions": 2, **settings})
     return name
 
 
-def publish(broker: BrokerProcess, topic: str, count: int, **options: Any) -> None:
+def publish(broker: BrokerProcess | Nodes, topic: str, count: int, **options: Any) -> None:
     """`count` messages `v0`, `v1` ... with keys, all in one partition if it is named."""
     with quiver.connect(broker.address) as client, client.producer(topic) as producer:
         producer.send_many([b"v%d" % n for n in range(count)], [b"k%d" % (n % 7) for n in range(count)], **options)
@@ -112,7 +113,7 @@ def end_transaction(broker: BrokerProcess, how: str, who: dict[str, int]) -> Non
     _end(broker, how, who)
 
 
-def sdk_rows(broker: BrokerProcess, topic: str, start: Any = "earliest", end: Any = "latest") -> list[Row]:
+def sdk_rows(broker: BrokerProcess | Nodes, topic: str, start: Any = "earliest", end: Any = "latest") -> list[Row]:
     """Every row that the SDK reads, by partition and offset."""
     with quiver.connect(broker.address) as client, client.read(topic, start=start, end=end) as reader:
         found = [

@@ -1,73 +1,25 @@
 """Three nodes with replicas, on a real etcd: what is acked outlives any of them."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import quiver
-from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
+from blackbox.cluster.replicated_nodes import NODES, SECONDS, Nodes, StartBroker
+from blackbox.processes.broker_process import BrokerExited, wait_until
 from blackbox.processes.cli_process import Cli
 from etcd_cluster import EtcdCluster, program, running_etcd
 from quiver.model.errors import QuiverError
 
 pytestmark = pytest.mark.skipif(program() is None, reason="etcd is not installed (scripts/system-packages gets it)")
 
-SECONDS = 60.0
-NODES = (1, 2, 3)
-StartBroker = Callable[..., BrokerProcess]
-
 
 @pytest.fixture(scope="module")
 def etcd() -> Iterator[EtcdCluster]:
     with running_etcd() as cluster:
         yield cluster
-
-
-class Nodes:
-    """A cluster of its own on the etcd of this module."""
-
-    def __init__(self, name: str, etcd: EtcdCluster, directory: Path, start: StartBroker) -> None:
-        self.name, self._etcd, self._directory, self._start = name, etcd, directory, start
-        self._ports = {number: free_port() for number in NODES}
-        """Clients know them, so nodes keep them when they are started again."""
-        self.nodes = {number: self.new(number) for number in NODES}
-        for node in self.nodes.values():
-            node.wait_ready(SECONDS)
-
-    def new(self, number: int, *options: str, directory: str | None = None) -> BrokerProcess:
-        """Of the number; does not wait for it."""
-        host = self._etcd.address(self.name).removeprefix("etcd://").removesuffix(f"/{self.name}")
-        arguments = ["--cluster", self.name, "--etcd", host, "--node-id", str(number), *options]
-        arguments += ["--native-port", str(self._ports[number])]
-        return self._start(*arguments, data_dir=self._directory / (directory or f"node-{number}"), wait=False)
-
-    def add(self, number: int) -> BrokerProcess:
-        """One more node; does not wait for it."""
-        self._ports[number] = free_port()
-        self.nodes[number] = self.new(number)
-        return self.nodes[number]
-
-    @property
-    def address(self) -> str:
-        return ",".join(node.address for node in self.nodes.values())
-
-    def status(self, number: int) -> dict[str, Any]:
-        status, document = self.nodes[number].request("GET", "/cluster")
-        assert status == 200, document
-        assert isinstance(document, dict)
-        return document
-
-    def leaders(self, asked: int) -> set[str]:
-        return {worker["node"] for worker in self.status(asked)["workers"]}
-
-    def await_all_in_sync(self, asked: int) -> None:
-        def in_sync() -> bool:
-            return all(set(each["isr"]) == set(each["replicas"]) for each in self.status(asked)["workers"])
-
-        wait_until(in_sync, SECONDS, "all replicas are in sync")
 
 
 @pytest.fixture

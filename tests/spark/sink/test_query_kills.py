@@ -16,7 +16,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 import quiver
+from blackbox.cluster.replicated_nodes import Nodes
 from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
+from etcd_cluster import program, running_etcd
 from spark.sink.topic_copies import Copy
 from spark.topic_rows import new_topic, publish, sdk_rows
 
@@ -27,7 +29,7 @@ _SECONDS = 120
 class Copies:
     """A topic that is copied into another one and into Parquet files."""
 
-    def __init__(self, broker: BrokerProcess, place: Path) -> None:
+    def __init__(self, broker: BrokerProcess | Nodes, place: Path) -> None:
         self.broker, self.place = broker, place
         self.source, self.target = new_topic(broker, partitions=1), new_topic(broker, partitions=3)
         publish(broker, self.source, _ROWS)
@@ -187,6 +189,29 @@ def test_workers_of_the_broker_that_are_killed(
         rows = spark.read.format("quiver").options(**options).load()
         assert rows.count() == _ROWS, "of the headers of frames"
         assert sorted(bytes(row.value) for row in rows.collect()) == copies.in_topic()
+
+
+@pytest.mark.skipif(program() is None, reason="etcd is not installed (scripts/system-packages gets it)")
+def test_leaders_of_a_cluster_that_are_killed(
+    spark: SparkSession, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    """One while a task reads what it leads, the next one when rows are stored in what it leads and not committed."""
+    with running_etcd() as etcd:
+        cluster = Nodes("spark", etcd, tmp_path, start_broker)
+        copies = Copies(cluster, tmp_path / "copies")
+        copies.topic.fault("read.hold", "written.hold")
+        queries = [copy.start(spark, tasks=1) for copy in (copies.topic, copies.parquet)]
+        asked = 1
+        for topic, fault in ((copies.source, "read"), (copies.target, "written")):
+            _wait(copies.topic, queries[0], f"{fault}.hold")
+            leader = cluster.leader(topic, 0, asked=asked)
+            cluster.nodes[leader].kill()
+            copies.topic.fault(f"{fault}.go")
+            cluster.nodes[leader].start(wait=False)
+            asked = next(number for number in cluster.nodes if number != leader)
+        for query in queries:
+            _end(query)
+        copies.check(spark)
 
 
 def test_a_driver_that_is_killed(spark: SparkSession, driver: Driver) -> None:

@@ -63,7 +63,7 @@ def test_topics(client: quiver.Client, tmp_path: Path) -> None:
     with pytest.raises(TopicNotFound, match=r"no topic 'bills' in .*; there are orders"):
         DataDirectory(tmp_path).topic("bills")
     (tmp_path / "cluster.json").touch()
-    with pytest.raises(InvalidRequest, match="of a node of a cluster, .*: read through the brokers"):
+    with pytest.raises(InvalidRequest, match=r"of a node of a cluster, .*: read through the brokers"):
         DataDirectory(tmp_path).topic("orders")
 
 
