@@ -45,6 +45,7 @@ class MemberNode(NamedTuple):
     pid: int = 0
     version: str = ""
     started_ms: int = 0
+    rack: str = ""
 
 
 class ClusterMembers(NamedTuple):

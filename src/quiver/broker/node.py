@@ -70,6 +70,10 @@ class NodeStatus:
         """The brokers that share a store with this one, if it may be shared."""
         return None
 
+    def places(self) -> list[WorkerPlace]:
+        """Who has which worker of a cluster, as far as this process knows."""
+        return []
+
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
         raise _alone()
 

@@ -8,6 +8,7 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from quiver.client.admin.replicas import PartitionReplicas, ReplicaNode
 from quiver.client.connection.address import parse_bootstrap
 from quiver.client.message import Message
 from quiver.client.produce.published import Published, Span
@@ -68,12 +69,14 @@ __all__ = [
     "Job",
     "JobBatch",
     "Message",
+    "PartitionReplicas",
     "PendingFetch",
     "Producer",
     "ProducerKey",
     "Published",
     "Reader",
     "Reject",
+    "ReplicaNode",
     "Search",
     "SendFuture",
     "Span",

@@ -39,6 +39,8 @@ class Hello(Message, tag=0, frozen=True):
 class GetMetadata(Message, tag=1, frozen=True):
     topics: list[str] | None = None
     """None asks for all topics."""
+    with_replicas: bool = False
+    """Whether the response says which nodes have the partitions."""
 
 
 class Produce(Message, tag=2, frozen=True):
@@ -174,11 +176,37 @@ class TopicInfo(msgspec.Struct, array_like=True, frozen=True):
     max_message_bytes: int
     partition_workers: tuple[int, ...] = ()
     """The worker that owns each partition; empty: the broker has one worker."""
+    units: tuple[int, ...] = ()
+    """The unit of each partition, if the response has units."""
+
+
+class NodeInfo(msgspec.Struct, array_like=True, frozen=True):
+    """A node of a cluster, and where clients reach it."""
+
+    node: str
+    host: str
+    port: int
+    http_port: int
+    rack: str = ""
+
+
+class UnitInfo(msgspec.Struct, array_like=True, frozen=True):
+    """Who has the partitions of a unit, by the ids of nodes."""
+
+    leader: str
+    """Empty: nobody, for the moment."""
+    replicas: tuple[str, ...] = ()
+    in_sync: tuple[str, ...] = ()
+    """Replicas that have everything."""
 
 
 class Metadata(Message, tag=102, frozen=True):
     topics: list[TopicInfo]
     missing: list[str]
+    nodes: tuple[NodeInfo, ...] = ()
+    """Those of a cluster that are alive, if they were asked for."""
+    units: dict[int, UnitInfo] = msgspec.field(default_factory=dict)
+    """The same, by unit."""
 
 
 class Produced(Message, tag=103, frozen=True):

@@ -28,7 +28,7 @@ class Nodes:
         """Of the number; does not wait for it."""
         host = self._etcd.address(self.name).removeprefix("etcd://").removesuffix(f"/{self.name}")
         arguments = ["--cluster", self.name, "--etcd", host, "--node-id", str(number), *options]
-        arguments += ["--native-port", str(self._ports[number])]
+        arguments += ["--native-port", str(self._ports[number]), "--rack", "a" if number % 2 else "b"]
         return self._start(*arguments, data_dir=self._directory / (directory or f"node-{number}"), wait=False)
 
     def add(self, number: int) -> BrokerProcess:

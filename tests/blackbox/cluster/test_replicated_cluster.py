@@ -91,6 +91,11 @@ def test_a_clean_stop_moves_leaderships_first(cluster: Nodes) -> None:
     with quiver.connect(cluster.address) as q:
         q.topics.create("orders", partitions=6)
         q.publish("orders", b"before")
+        cluster.await_all_in_sync(1)
+        for found in q.topics.replicas("orders"):
+            assert found.leader in found.replicas
+            assert {each.address for each in found.in_sync} == {each.address for each in cluster.nodes.values()}
+            assert {each.rack for each in found.replicas} == {"a", "b"}
         assert cluster.nodes[3].terminate() == 0
         assert "3" not in cluster.leaders(1)
         q.publish("orders", b"after")

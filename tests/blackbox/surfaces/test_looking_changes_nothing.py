@@ -150,6 +150,7 @@ SAMPLED = {
 LOOKING_METHODS: dict[str, Callable[[Any, BusyBroker], Any]] = {
     "topics.list": lambda q, busy: q.topics.list(),
     "topics.describe": lambda q, busy: q.topics.describe(busy.topic),
+    "topics.replicas": lambda q, busy: q.topics.replicas(busy.topic),
     "topics.compact": lambda q, busy: q.topics.compact(busy.topic, dry_run=True),
     "groups.list": lambda q, busy: q.groups.list(),
     "groups.describe": lambda q, busy: [q.groups.describe(group) for group in GROUPS],
@@ -188,6 +189,7 @@ CHANGING_METHODS = {
 LOOKING_COMMANDS: dict[str, list[str]] = {
     "topic list": [],
     "topic describe": ["{topic}"],
+    "topic replicas": ["{topic}"],
     "topic compact": ["{topic}", "--dry-run"],
     "group list": [],
     "group describe": ["workers"],

@@ -32,8 +32,8 @@ from quiver.protocol.packet import PREFIX_BYTES, decode_request, decode_response
 
 REQUESTS: list[tuple[m.Message, str]] = [
     (m.Hello([1], ["none", "lz4"], ["arrow"], "me"), "96009101 92a46e6f6e65a36c7a34 91a56172726f77 a26d65 ff"),
-    (m.GetMetadata(None), "9201c0"),
-    (m.GetMetadata(["a", "b"]), "920192a161a162"),
+    (m.GetMetadata(None), "9301c0c2"),
+    (m.GetMetadata(["a", "b"], True), "930192a161a162c3"),
     (m.Produce(7, 2, 3, m.ACKS_LEADER), "950207020301"),
     (m.Produce(7, 2, 0), "9502070200ff"),
     (
@@ -56,8 +56,17 @@ REQUESTS: list[tuple[m.Message, str]] = [
 RESPONSES: list[tuple[m.Message, str]] = [
     (m.Failure("internal", "no", True), "9464a8696e7465726e616ca26e6fc3"),
     (m.Welcome(1, "n", ["none"], ["arrow"], 3, 2, 1, "q", 8), "9c6501a16e91a46e6f6e6591a56172726f77030201a171080001"),
-    (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9366919501a17403099091a175"),
-    (m.Metadata([m.TopicInfo(1, "t", 3, 9, (1, 0, 1))], []), "9366919501a17403099301000190"),
+    (m.Metadata([m.TopicInfo(1, "t", 3, 9)], ["u"]), "9566919601a1740309909091a1759080"),
+    (m.Metadata([m.TopicInfo(1, "t", 3, 9, (1, 0, 1))], []), "9566919601a1740309930100019090" + "9080"),
+    (
+        m.Metadata(
+            [m.TopicInfo(1, "t", 1, 9, (), (4,))],
+            [],
+            (m.NodeInfo("1", "h", 5, 6, "a"),),
+            {4: m.UnitInfo("1", ("1", "2"), ("1",))},
+        ),
+        "9566919601a1740109909104909195a131a16805 06a161810493a13192a131a13291a131",
+    ),
     (m.Produced(1 << 40, 5), "9767cf000001000000000005c2c290c2"),
     (m.Produced(1 << 40, 5, False, True), "9767cf000001000000000005c2c390c2"),
     (m.Produced(9, 5, False, False, ((1, 3, False),)), "9767" + "0905c2c29193" + "0103c2" + "c2"),

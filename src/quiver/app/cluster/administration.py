@@ -87,6 +87,7 @@ class Administration:
             record.pid,
             record.version,
             record.started_ms,
+            record.rack,
         )
 
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:

@@ -1,4 +1,4 @@
-"""`quiver topic list|create|describe|alter|compact|watch|delete`."""
+"""`quiver topic list|create|describe|replicas|alter|compact|watch|delete`."""
 
 import sys
 from collections.abc import Mapping
@@ -100,6 +100,27 @@ def describe(
     show_record(details | config, output)
     print()
     show_rows([{"partition": int(number), **offsets} for number, offsets in partitions.items()], output)
+
+
+@app.command("replicas")
+def replicas(
+    topic: TopicArgument, address: AddressOption = DEFAULT_ADDRESS, output: OutputOption = Output.TABLE
+) -> None:
+    """Show which nodes of a cluster have the partitions of a topic."""
+    with connect(address) as q:
+        found = q.topics.replicas(topic)
+    rows = [
+        {
+            "partition": each.partition,
+            "leader": None if each.leader is None else each.leader.node,
+            "replicas": [node.node for node in each.replicas],
+            "in_sync": [node.node for node in each.in_sync],
+            "racks": [node.rack for node in each.replicas],
+            "address": None if each.leader is None else each.leader.address,
+        }
+        for each in found
+    ]
+    show_rows(rows, output)
 
 
 @app.command("alter")

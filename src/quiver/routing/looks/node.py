@@ -41,6 +41,9 @@ class RoutedNode:
         members = self.members
         return None if members is None else ClusterMembers(members.node, members.nodes())
 
+    def places(self) -> list[WorkerPlace]:
+        return [] if self.members is None else self.members.places()
+
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
         return await self._several().drain(node, ends=ends)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
+from quiver.client.admin.replicas import PartitionReplicas, partition_replicas
 from quiver.client.admin.settings import TopicSettings, sent_settings
 from quiver.model.errors import TopicExists, TopicNotFound
 from quiver.model.names import check_name
@@ -76,6 +77,16 @@ class Topics:
         if not isinstance(answer, TopicDescription):
             raise unexpected(answer)
         return answer
+
+    def replicas(self, name: str) -> Sequence[PartitionReplicas]:
+        """For each partition, the nodes of the cluster that have it. They are empty for a broker that is alone."""
+        answer = (self._broker.call(GetMetadata([check_name(name)], with_replicas=True))).answer
+        if not isinstance(answer, Metadata):
+            raise unexpected(answer)
+        for topic in answer.topics:
+            if topic.name == name:
+                return partition_replicas(topic, answer)
+        raise TopicNotFound(topic=name)
 
     def alter(self, name: str, **settings: Unpack[TopicSettings]) -> TopicDescription:
         """Changes the given settings (see `create`). `partitions` may only grow, which moves keys to other

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from quiver.broker.members import WorkerPlace
 from quiver.model.errors import QuiverError, TopicNotFound
 from quiver.model.topic import Topic
 from quiver.protocol.compaction_messages import CompactedPartition, CompactedTopic, CompactTopic
@@ -20,6 +21,7 @@ from quiver.protocol.messages import (
     ListOffsets,
     Message,
     Metadata,
+    NodeInfo,
     OffsetPart,
     Offsets,
     Ping,
@@ -27,6 +29,7 @@ from quiver.protocol.messages import (
     PurgeTopic,
     TopicDescription,
     TopicInfo,
+    UnitInfo,
 )
 from quiver.routing.facade import Facade
 from quiver.system.pace import paced
@@ -44,13 +47,34 @@ async def _metadata(broker: Facade, request: GetMetadata) -> Message:
                 found.append(broker.topic(name))
             except TopicNotFound:
                 missing.append(name)
-    return Metadata([_info(broker, topic) for topic in found], missing)
+    if not request.with_replicas:
+        return Metadata([_info(broker, topic) for topic in found], missing)
+    nodes, units = await _replicas(broker)
+    return Metadata([_info(broker, topic, has_units=bool(units)) for topic in found], missing, nodes, units)
 
 
-def _info(broker: Facade, topic: Topic) -> TopicInfo:
+def _info(broker: Facade, topic: Topic, *, has_units: bool = False) -> TopicInfo:
     limits = broker.limits.for_messages(topic.config.max_message_bytes)
-    workers = broker.partition_workers(topic)
-    return TopicInfo(topic.id, topic.name, topic.config.partitions, limits.message_bytes, workers)
+    workers, units = broker.partition_workers(topic), broker.unit_workers(topic) if has_units else ()
+    return TopicInfo(topic.id, topic.name, topic.config.partitions, limits.message_bytes, workers, units)
+
+
+async def _replicas(broker: Facade) -> tuple[tuple[NodeInfo, ...], dict[int, UnitInfo]]:
+    members = await broker.node.nodes()
+    known = () if members is None else members.nodes
+    nodes = [
+        NodeInfo(each.node, each.host, each.native_port, each.http_port, each.rack) for each in known if each.pid
+    ]
+    return tuple(nodes), {place.worker: _unit(place) for place in broker.node.places()}
+
+
+def _unit(place: WorkerPlace) -> UnitInfo:
+    """Of brokers on one database, whoever runs a worker is the only one that serves it."""
+    replicas = place.replicas
+    if replicas is None:
+        alone = (place.node,) if place.node else ()
+        return UnitInfo(place.node, alone, alone)
+    return UnitInfo(place.node, tuple(replicas.replicas), tuple(replicas.isr))
 
 
 async def _list_offsets(broker: Facade, request: ListOffsets) -> Message:
