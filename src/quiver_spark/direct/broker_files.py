@@ -14,6 +14,7 @@ from urllib.request import urlopen
 import quiver
 from quiver.model.errors import QuiverError
 from quiver.reader.data_directory import DataDirectory, partition_log
+from quiver.reader.log_reader import LogReader
 from quiver.reader.running_broker import running_broker
 from quiver.reader.stored_frame import StoredFrame
 from quiver.reader.stored_frames import FrameRange, stored_frames
@@ -36,8 +37,14 @@ class FilesOfBroker:
     def now(self) -> BrokerFiles | None:
         """None if the broker runs elsewhere, or this user may not read its files."""
         if not self._is_known or (self._found is not None and not are_here(self._found)):
-            self._found, self._is_known = _found(self._client), True
+            self._found, self._is_known = files_at(self._http_url()), True
         return self._found
+
+    def _http_url(self) -> str | None:
+        try:
+            return self._client.http_url()
+        except QuiverError:
+            return None
 
 
 def are_here(files: BrokerFiles) -> bool:
@@ -45,11 +52,13 @@ def are_here(files: BrokerFiles) -> bool:
     return _state(files.path) == files
 
 
-def local_frames(slice_: Slice, options: ReadOptions, wants_body: WantsBody | None) -> Iterator[StoredFrame]:
+def local_frames(
+    slice_: Slice, log: LogReader, options: ReadOptions, wants_body: WantsBody | None
+) -> Iterator[StoredFrame]:
     """The visible frames with messages of the slice, from files as far as they have them, then from the broker."""
     offset = slice_.start
     try:
-        for stored in _stored(slice_, wants_body):
+        for stored in _stored(slice_, log, wants_body):
             if options.committed and stored.header.is_transactional:
                 break
             yield stored
@@ -60,10 +69,15 @@ def local_frames(slice_: Slice, options: ReadOptions, wants_body: WantsBody | No
         yield from broker_frames(slice_._replace(start=offset), options, wants_body)
 
 
-def _stored(slice_: Slice, wants_body: WantsBody | None) -> Iterator[StoredFrame]:
-    assert slice_.files is not None
-    log_id = partition_log(slice_.topic_id, slice_.partition)
-    log = DataDirectory(slice_.files.path).log(log_id, f"{slice_.topic}-{slice_.partition}")
+def log_of_broker(slice_: Slice) -> LogReader | None:
+    """The log of a broker that runs alone, if it still runs on this machine."""
+    if slice_.files is None or not are_here(slice_.files):
+        return None
+    directory = DataDirectory(slice_.files.path).log_directory(partition_log(slice_.topic_id, slice_.partition))
+    return LogReader(directory, f"{slice_.topic}-{slice_.partition}")
+
+
+def _stored(slice_: Slice, log: LogReader, wants_body: WantsBody | None) -> Iterator[StoredFrame]:
     log.refresh_files()
     wanted = FrameRange(slice_.start, slice_.stop, AbortedFrames(()), wants_body or (lambda header: True))
     try:
@@ -72,15 +86,15 @@ def _stored(slice_: Slice, wants_body: WantsBody | None) -> Iterator[StoredFrame
         log.close()
 
 
-def _found(client: quiver.Client) -> BrokerFiles | None:
+def files_at(url: str | None) -> BrokerFiles | None:
+    """Those of the broker with this HTTP interface, if it runs on this machine and this user may read them."""
     try:
-        url = client.http_url()
         if url is None:
             return None
-        with urlopen(f"{url}/node", timeout=_SECONDS) as answer:  # noqa: S310 - http_url gives http
+        with urlopen(f"{url}/node", timeout=_SECONDS) as answer:  # noqa: S310 - it is that of a broker
             node = json.loads(answer.read())
         return None if node["data_dir"] is None else _state(node["data_dir"]["path"], asked=int(node["pid"]))
-    except (OSError, ValueError, KeyError, QuiverError):
+    except (OSError, ValueError, KeyError):
         return None
 
 

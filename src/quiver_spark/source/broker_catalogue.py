@@ -8,7 +8,7 @@ from quiver_spark.broker_client import broker_client, unreachable
 from quiver_spark.direct.broker_files import FilesOfBroker
 from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
-from quiver_spark.source.slices import Slice
+from quiver_spark.source.slices import Replica, Slice
 
 
 class BrokerCatalogue:
@@ -16,6 +16,9 @@ class BrokerCatalogue:
         self._client = broker_client(options.bootstrap, options.timeout_seconds)
         self._committed = options.committed
         self._files = FilesOfBroker(self._client) if options.local_files else None
+        self._replicas: dict[str, list[tuple[Replica, ...]]] = {}
+        """By topic and partition, at the last look; none for a broker that is alone."""
+        self._is_alone = not options.local_files
 
     def names(self) -> list[str]:
         try:
@@ -31,9 +34,19 @@ class BrokerCatalogue:
             if self._committed:
                 stable = self._client.frames.offsets(topic.id, dict.fromkeys(range(len(latest)), LATEST))
                 latest = [stable[number] for number in range(len(latest))]
+            self._find_replicas(name)
         except ConnectionLost as error:
             raise unreachable(error) from None
         return TopicExtent(name, topic.id, earliest, latest, topic.size_bytes)
+
+    def _find_replicas(self, name: str) -> None:
+        if self._is_alone:
+            return
+        partitions = self._client.topics.replicas(name)
+        self._is_alone = not any(each.replicas for each in partitions)
+        self._replicas[name] = [
+            tuple(Replica(node.address, node.http_url, node.rack) for node in each.in_sync) for each in partitions
+        ]
 
     def facts(self, name: str) -> TopicFacts:
         topic = self._client.topics.describe(name)
@@ -44,6 +57,9 @@ class BrokerCatalogue:
         return self._client.frames.offsets(topic.id, positions)
 
     def completed(self, slice_: Slice) -> Slice:
+        replicas = self._replicas.get(slice_.topic, ())
+        if slice_.partition < len(replicas) and replicas[slice_.partition]:
+            return slice_._replace(replicas=replicas[slice_.partition])
         files = None if self._files is None else self._files.now()
         return slice_ if files is None else slice_._replace(files=files)
 

@@ -44,11 +44,13 @@ def stored_frames(
         from quiver_spark.direct.frames import direct_frames
 
         return direct_frames(slice_, options, wants_body or (lambda header: True))
-    if slice_.files is not None:
-        from quiver_spark.direct.broker_files import are_here, local_frames
+    if slice_.files is not None or slice_.replicas:
+        from quiver_spark.direct.broker_files import local_frames, log_of_broker
+        from quiver_spark.direct.replica_files import log_of_replica
 
-        if are_here(slice_.files):
-            return local_frames(slice_, options, wants_body)
+        log = log_of_broker(slice_) or log_of_replica(slice_, options)
+        if log is not None:
+            return local_frames(slice_, log, options, wants_body)
     from quiver_spark.source.broker_frames import broker_frames
 
     return broker_frames(slice_, options, wants_body)

@@ -26,6 +26,14 @@ class BrokerFiles(NamedTuple):
     started_at_ms: int
 
 
+class Replica(NamedTuple):
+    """A node of a cluster that has everything of a partition, and where it is reached."""
+
+    address: str
+    http_url: str | None
+    rack: str = ""
+
+
 class Slice(NamedTuple):
     """The offsets from `start` to below `stop` of one partition."""
 
@@ -42,6 +50,8 @@ class Slice(NamedTuple):
     """Direct reads: the log's name in the data directory."""
     files: BrokerFiles | None = None
     """Reads through a broker: where tasks find the same bytes if they run on its machine."""
+    replicas: tuple[Replica, ...] = ()
+    """Reads through a cluster: who has the same bytes."""
 
     @property
     def offsets(self) -> int:
