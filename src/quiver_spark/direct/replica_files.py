@@ -16,7 +16,7 @@ from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
 from quiver_spark.broker_client import broker_client
 from quiver_spark.direct.broker_files import are_here, files_at
-from quiver_spark.source.nearest import is_here
+from quiver_spark.direct.own_addresses import is_here
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import BrokerFiles, Slice
 
