@@ -16,6 +16,7 @@ from quiver.app.config_values import (
     flag,
     one_of,
     optional_count,
+    optional_link_versions,
     optional_node_id,
     optional_port,
     optional_text,
@@ -27,6 +28,7 @@ from quiver.app.config_values import (
     whole,
     worker_count,
 )
+from quiver.links.versions import SPOKEN, LinkVersions, parse_versions
 from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.settings import duration
@@ -67,6 +69,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     node_id: str | None = None
     cluster_workers: int | None = None
     link_port: int = 0
+    link_versions: str | None = None
     cluster: str | None = None
     etcd: str | None = None
     rack: str | None = None
@@ -84,6 +87,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str = "text"
     topic_defaults: TopicConfig = TopicConfig()
     """The defaults for settings of new topics."""
+
+    @property
+    def spoken_link_versions(self) -> LinkVersions:
+        return SPOKEN if self.link_versions is None else parse_versions(self.link_versions)
 
     @property
     def limits(self) -> Limits:
@@ -145,6 +152,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("node_id", optional_node_id, "Its name among the brokers on one database, or its number in a cluster."),
     Setting("cluster_workers", optional_count, "How many workers they share; fixed by the first of them."),
     Setting("link_port", port, "The port for the other brokers of a database or cluster; 0 picks a free one."),
+    Setting("link_versions", optional_link_versions,
+            "Versions of the protocol between nodes to speak, such as 1-1; none: all that there are."),
     Setting("cluster", optional_text, "The name of the replicated cluster that this node is a member of."),
     Setting("etcd", optional_text, "Where the cluster keeps its metadata: host:2379,host:2379, or etcds://host.",
             mask=lambda value: masked_address(value if "://" in value else f"etcd://{value}")),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from quiver.links.versions import parse_versions
 from quiver.model.numbers import parse_size_bytes
 from quiver.storage.postgres.database.address import parse_address
 
@@ -83,6 +84,15 @@ def optional_node_id(value: Any) -> str | None:
     word = text(value).strip()
     if not _NODE_ID.fullmatch(word):
         raise ValueError(f"{value!r} is not 1 to 64 letters, digits, '.', '_' or '-'")
+    return word
+
+
+def optional_link_versions(value: Any) -> str | None:
+    """Stays text, as users write it."""
+    if value in (None, ""):
+        return None
+    word = str(value).strip()
+    parse_versions(word)
     return word
 
 

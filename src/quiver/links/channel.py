@@ -1,7 +1,8 @@
 """Where the calls of a link go while it is connected: over a socket, or to a worker of the same process."""
 
+import socket
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from quiver.links.request import PeerRequest, Reply
 from quiver.model.errors import QuiverError
@@ -40,6 +41,14 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Drops what was not sent, and reports nothing any more."""
+
+
+class RemoteEnd(NamedTuple):
+    """A connected socket to another node."""
+
+    sock: socket.socket
+    version: int
+    """Of the protocol between nodes, as both have agreed."""
 
 
 class LocalEnd:

@@ -1,4 +1,8 @@
-"""How two nodes begin a link over TCP: each proves that it knows the secret of the cluster."""
+"""How two nodes begin a link over TCP: each proves that it knows the secret of the cluster, and both agree on the
+version of what follows.
+
+The proofs do not cover the versions: whoever could change these on the way could change everything after them, too.
+"""
 
 import asyncio
 import hashlib
@@ -7,7 +11,8 @@ import socket
 from collections.abc import Callable
 
 from quiver.links.outgoing import Target
-from quiver.model.errors import NotOwner, ProtocolError, QuiverError
+from quiver.links.versions import SPOKEN, LinkVersions, common_version
+from quiver.model.errors import NotOwner, ProtocolError, QuiverError, UnsupportedVersion
 from quiver.protocol.link_messages import (
     LinkChallenge,
     LinkFailure,
@@ -27,32 +32,36 @@ _MOST_BYTES = 4096
 
 
 class Handshake:
-    def __init__(self, node: str, secret: str, randomness: Randomness) -> None:
+    def __init__(self, node: str, secret: str, randomness: Randomness, versions: LinkVersions = SPOKEN) -> None:
         self._node, self._secret, self._randomness = node, secret.encode(), randomness
+        self.versions = versions
 
-    async def call(self, sock: socket.socket, target: Target) -> None:
-        """By the one who connects. Raises OSError, ProtocolError, TimeoutError, or what the other side says
-        (NotOwner)."""
+    async def call(self, sock: socket.socket, target: Target) -> int:
+        """By the one who connects: returns the version that is spoken. Raises OSError, ProtocolError, TimeoutError,
+        UnsupportedVersion, or what the other side says (NotOwner)."""
         async with asyncio.timeout(HANDSHAKE_SECONDS):
             challenge = await _receive(sock)
             if not isinstance(challenge, LinkChallenge):
                 raise ProtocolError(problem="a link of another node begins with a challenge")
             nonce = self._randomness.token(_NONCE_BYTES)
             proof = self._proof(b"caller", challenge.nonce, nonce, self._node, target)
-            await _send(sock, LinkOpen(self._node, target, nonce, proof))
+            await _send(sock, LinkOpen(self._node, target, nonce, proof, *self.versions))
             opened = await _receive(sock)
         if isinstance(opened, LinkFailure):
             raise link_error(opened)
         expected = self._proof(b"called", challenge.nonce, nonce, self._node, target)
         if not isinstance(opened, LinkOpened) or not hmac.compare_digest(opened.proof, expected):
             raise ProtocolError(problem="the other side does not know the secret of this cluster")
+        if not self.versions.oldest <= opened.version <= self.versions.newest:
+            raise self._no_common("the other node", LinkVersions(challenge.oldest, challenge.newest))
+        return opened.version
 
-    async def answer(self, sock: socket.socket, runs: Callable[[Target], bool]) -> Target:
-        """By the one who is connected to: returns whom the caller wants. Raises OSError, TimeoutError and
-        QuiverError; the caller has been told."""
+    async def answer(self, sock: socket.socket, runs: Callable[[Target], bool]) -> tuple[Target, int]:
+        """By the one who is connected to: returns whom the caller wants, and the version that is spoken. Raises
+        OSError, TimeoutError and QuiverError; the caller has been told."""
         nonce = self._randomness.token(_NONCE_BYTES)
         async with asyncio.timeout(HANDSHAKE_SECONDS):
-            await _send(sock, LinkChallenge(nonce))
+            await _send(sock, LinkChallenge(nonce, *self.versions))
             opening = await _receive(sock)
             try:
                 if not isinstance(opening, LinkOpen):
@@ -60,13 +69,24 @@ class Handshake:
                 expected = self._proof(b"caller", nonce, opening.nonce, opening.node, opening.target)
                 if not hmac.compare_digest(opening.proof, expected):
                     raise ProtocolError(problem="the caller does not know the secret of this cluster")
+                theirs = LinkVersions(opening.oldest, opening.newest)
+                version = common_version(self.versions, theirs)
+                if version is None:
+                    raise self._no_common(f"node {opening.node}", theirs)
                 if not runs(opening.target):
                     raise NotOwner(worker=opening.target)
             except QuiverError as error:
                 await _send(sock, link_failure(error))
                 raise
-            await _send(sock, LinkOpened(self._proof(b"called", nonce, opening.nonce, opening.node, opening.target)))
-        return opening.target
+            proof = self._proof(b"called", nonce, opening.nonce, opening.node, opening.target)
+            await _send(sock, LinkOpened(proof, version))
+        return opening.target, version
+
+    def _no_common(self, other: str, theirs: LinkVersions) -> UnsupportedVersion:
+        problem = (
+            f"{other} speaks version {theirs} of the protocol between nodes, node {self._node} speaks {self.versions}"
+        )
+        return UnsupportedVersion(problem=problem)
 
     def _proof(self, side: bytes, nonce: bytes, other: bytes, node: str, target: Target) -> bytes:
         said = b"|".join((side, nonce.hex().encode(), other.hex().encode(), node.encode(), repr(target).encode()))

@@ -41,8 +41,10 @@ class IncomingLink:
         view: MetadataView,
         gate: Gate,
         on_closed: Callable[["IncomingLink"], None],
+        *,
+        version: int,
     ) -> None:
-        self._handlers, self._on_closed = handlers, on_closed
+        self._handlers, self._on_closed, self._version = handlers, on_closed, version
         self.calls = IncomingCalls("another worker", self, view, gate)
         self._has_greeted = False
         self._stream = PacketStream(
@@ -68,7 +70,7 @@ class IncomingLink:
     def _on_packet(self, packet: Packet) -> None:
         message = decode_link_message(packet.message_bytes)
         if isinstance(message, LinkCall):
-            find = partial(self._handlers.find, message.capability, message.method, message.arguments)
+            find = partial(self._handlers.find, message, self._version)
             self.calls.take(
                 waiting_call(packet.correlation, message.revision, find, packet.payload),
                 needs_view=self._handlers.needs_view(message.capability, message.method),

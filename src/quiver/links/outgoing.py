@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
-from quiver.links.channel import Channel, LocalEnd
+from quiver.links.channel import Channel, LocalEnd, RemoteEnd
 from quiver.links.packet_channel import PacketChannel
 from quiver.links.request import PeerRequest, R, Reply
+from quiver.links.versions import SPOKEN
 from quiver.model.errors import NotOwner, Overloaded, ProtocolError, QuiverError, ShuttingDown, WorkerUnavailable
 from quiver.model.limits import MIB
 from quiver.protocol.packet import NO_CORRELATION, Buffer
@@ -28,9 +29,10 @@ _encode = msgspec.msgpack.Encoder().encode
 
 Target = int | str
 """A worker by its number, or a node by its id."""
-Dial = Callable[[Any], Awaitable[socket.socket | LocalEnd]]
-"""A connected stream socket to a target, or the target itself where it is in this process; OSError when that
-fails."""
+End = socket.socket | RemoteEnd | LocalEnd
+"""A connected stream socket to a worker of the same program or to another node, or a worker of this process."""
+Dial = Callable[[Any], Awaitable[End]]
+"""Connects to a target; OSError when that fails."""
 OnLate = Callable[[Reply[Any]], None]
 """Gets a result that comes after its caller was cancelled."""
 
@@ -209,12 +211,13 @@ class OutgoingLink:
             self._connecting = None
         self._use(end)
 
-    def _use(self, end: socket.socket | LocalEnd) -> None:
+    def _use(self, end: End) -> None:
         channel: Channel
         if isinstance(end, LocalEnd):
             channel = end.connect(f"worker {self._worker}", self)
         else:
-            channel = PacketChannel(end, self._worker, self._name, self)
+            sock, version = end if isinstance(end, RemoteEnd) else (end, SPOKEN.newest)
+            channel = PacketChannel(sock, self._worker, self._name, self, version)
         self._channel = channel
         unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
         for correlation, request, payload, revision in unsent:

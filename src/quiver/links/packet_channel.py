@@ -1,6 +1,7 @@
 """A link to another worker over a socket."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import msgspec
 from quiver.links.channel import Results
 from quiver.links.packet_stream import PacketStream
 from quiver.links.request import PeerRequest, Reply, result_decoder
-from quiver.model.errors import ProtocolError
+from quiver.model.errors import ProtocolError, UnsupportedVersion
 from quiver.protocol.link_messages import (
     LinkCall,
     LinkCancel,
@@ -24,6 +25,8 @@ from quiver.protocol.link_messages import (
 )
 from quiver.protocol.packet import NO_CORRELATION, Buffer, Packet, encode_packet
 
+logger = logging.getLogger(__name__)
+
 PING_SECONDS, SILENT_PINGS = 1.0, 5
 """While calls have no response, the other worker is asked so often whether it runs, and given up after so many pings
 without a word. They are counted, so that a pause of this process is not taken for one of the other."""
@@ -32,8 +35,8 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class PacketChannel:
-    def __init__(self, sock: socket.socket, worker: int, target: str, results: Results) -> None:
-        self._target, self._results = target, results
+    def __init__(self, sock: socket.socket, worker: int, target: str, results: Results, version: int) -> None:
+        self._target, self._results, self._version = target, results, version
         self._kinds: dict[int, type[PeerRequest[Any]]] = {}
         """Of calls without a response."""
         self._pinging: asyncio.TimerHandle | None = None
@@ -48,6 +51,9 @@ class PacketChannel:
         return self._stream.queued_bytes
 
     def send(self, correlation: int, request: PeerRequest[Any], payload: Sequence[Buffer], revision: int) -> int:
+        if request.since > self._version:
+            self._refuse(correlation, request)
+            return 0
         arguments = msgspec.Raw(_encode(request))
         payload_bytes = sum([memoryview(part).nbytes for part in payload])
         call = LinkCall(request.capability, request.method, revision, arguments)
@@ -59,6 +65,14 @@ class PacketChannel:
                 self._silent_pings = 0
                 self._pinging = asyncio.get_running_loop().call_later(PING_SECONDS, self._ping)
         return len(packet) + payload_bytes
+
+    def _refuse(self, correlation: int, request: PeerRequest[Any]) -> None:
+        name = f"{request.capability}.{request.method}"
+        problem = f"{self._target} speaks version {self._version} of the protocol between nodes, {name} came later"
+        if correlation == NO_CORRELATION:
+            logger.info("not called: %s", problem)
+        else:
+            self._results.failed(correlation, UnsupportedVersion(problem=problem))
 
     def cancel(self, correlation: int) -> None:
         self._stream.send(encode_packet(correlation, LinkCancel()))

@@ -11,6 +11,7 @@ from quiver.links.incoming import IncomingLink
 from quiver.links.incoming_calls import Gate, MetadataView, NoView, OpenGate
 from quiver.links.outgoing import Dial, OnLate, OutgoingLink, Target
 from quiver.links.request import Handlers, PeerRequest, R, Reply
+from quiver.links.versions import SPOKEN
 from quiver.model.errors import ShuttingDown
 from quiver.protocol.packet import Buffer
 
@@ -100,12 +101,13 @@ class Peers:
         if (link := self._outgoing.pop(node, None)) is not None:
             link.close()
 
-    def accept(self, sock: socket.socket) -> None:
-        """A link from another worker, which is this object's from here on."""
+    def accept(self, sock: socket.socket, version: int = SPOKEN.newest) -> None:
+        """A link from another worker, which is this object's from here on, with the version of the protocol that it
+        speaks."""
         if self._is_closed:
             sock.close()
             return
-        link = IncomingLink(sock, self._handlers, self.view, self._gate, on_closed=self._forget)
+        link = IncomingLink(sock, self._handlers, self.view, self._gate, on_closed=self._forget, version=version)
         self._incoming[link] = None
 
     @property

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args, get_or
 import msgspec
 
 from quiver.model.errors import ProtocolError
+from quiver.protocol.link_messages import LinkCall
 from quiver.protocol.packet import Buffer
 
 R = TypeVar("R")
@@ -28,6 +29,9 @@ class PeerRequest(msgspec.Struct, Generic[R], array_like=True, frozen=True):
     needs_view: ClassVar[bool] = True
     """It is begun when this worker knows as much of topics and groups as the caller, after the calls before it. Calls
     that views are made of need none."""
+    since: ClassVar[int] = 1
+    """The first version of the protocol between nodes that has it; UnsupportedVersion where another node speaks an
+    older one."""
 
 
 class Reply(NamedTuple, Generic[R]):
@@ -72,12 +76,12 @@ class Handlers:
             raise ProtocolError(problem=f"workers have no call {kind.capability}.{kind.method}")
         return found[1]
 
-    def find(self, capability: str, method: str, arguments: msgspec.Raw) -> tuple[PeerRequest[Any], Handler]:
-        """ProtocolError when there is no such method, or when the arguments do not fit."""
-        name = capability, method
-        if name not in self._handlers:
-            raise ProtocolError(problem=f"workers have no call {capability}.{method}")
+    def find(self, call: LinkCall, version: int) -> tuple[PeerRequest[Any], Handler]:
+        """ProtocolError when a version has no such method, or when the arguments do not fit."""
+        name = call.capability, call.method
+        if name not in self._handlers or self._handlers[name][0].since > version:
+            raise ProtocolError(problem=f"workers have no call {'.'.join(name)} in version {version}")
         try:
-            return self._decoders[name].decode(arguments), self._handlers[name][1]
+            return self._decoders[name].decode(call.arguments), self._handlers[name][1]
         except msgspec.MsgspecError as problem:
-            raise ProtocolError(problem=f"the arguments of {capability}.{method} do not fit: {problem}") from problem
+            raise ProtocolError(problem=f"the arguments of {'.'.join(name)} do not fit: {problem}") from problem

@@ -54,6 +54,9 @@ class LinkChallenge(Message, tag=7, frozen=True):
     """The first message to whoever connects from another node."""
 
     nonce: bytes
+    oldest: int = 1
+    """Of the versions that this side speaks."""
+    newest: int = 1
 
 
 class LinkOpen(Message, tag=8, frozen=True):
@@ -64,11 +67,15 @@ class LinkOpen(Message, tag=8, frozen=True):
     nonce: bytes
     proof: bytes
     """That the caller knows the secret of the cluster: over both nonces, its node and the target."""
+    oldest: int = 1
+    newest: int = 1
 
 
 class LinkOpened(Message, tag=9, frozen=True):
     proof: bytes
     """That the other side knows the secret too."""
+    version: int = 1
+    """The one that is spoken on this link."""
 
 
 LinkMessage = (

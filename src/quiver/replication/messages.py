@@ -8,6 +8,7 @@ from typing import Protocol
 
 import msgspec
 
+from quiver.model.errors import ProtocolError
 from quiver.storage.port import Compaction, LogOptions
 
 Buffer = bytes | bytearray | memoryview
@@ -133,7 +134,11 @@ def encode(value: Message | Position) -> bytes:
 
 
 def decode_message(data: Buffer) -> Message:
-    return _message_decoder.decode(data)
+    """Fields that a later version has added are left out. ProtocolError for a message that this one does not know."""
+    try:
+        return _message_decoder.decode(data)
+    except msgspec.MsgspecError as problem:
+        raise ProtocolError(problem=f"a message of another node cannot be read: {problem}") from problem
 
 
 def decode_position(data: Buffer) -> Position:

@@ -4,6 +4,7 @@ A unit is a worker of the installation: all logs that its broker opens share a l
 """
 
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 
@@ -39,10 +40,13 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     lost some of it."""
     loss_epoch: int = 0
     """The last epoch that began without anybody who had surely everything: offsets may have been lost before it."""
+    later: dict[str, Any] = {}
+    """Fields that a later version has added, by name: whoever writes the unit leaves them as they are."""
 
     @property
     def key_value(self) -> bytes:
-        return msgspec.json.encode(self)
+        fields = msgspec.structs.asdict(self)
+        return msgspec.json.encode(fields.pop("later") | fields)
 
     @property
     def has_enough(self) -> bool:
@@ -62,7 +66,10 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_unit(value: bytes) -> Unit:
-    return msgspec.json.decode(value, type=Unit)
+    fields = msgspec.json.decode(value)
+    unit = msgspec.convert(fields, Unit, str_keys=True)
+    later = {name: found for name, found in fields.items() if name not in Unit.__struct_fields__}
+    return msgspec.structs.replace(unit, later=later) if later else unit
 
 
 def unit_key(worker: int) -> str:

@@ -1,6 +1,6 @@
 """Three nodes with replicas on a real etcd, for tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,19 @@ StartBroker = Callable[..., BrokerProcess]
 class Nodes:
     """A cluster of its own on an etcd that others may use, too."""
 
-    def __init__(self, name: str, etcd: EtcdCluster, directory: Path, start: StartBroker) -> None:
+    def __init__(
+        self,
+        name: str,
+        etcd: EtcdCluster,
+        directory: Path,
+        start: StartBroker,
+        options: Mapping[int, tuple[str, ...]] | None = None,
+    ) -> None:
+        """`options` of `quiver serve`, by node."""
         self.name, self._etcd, self._directory, self._start = name, etcd, directory, start
         self._ports = {number: free_port() for number in NODES}
         """Clients know them, so nodes keep them when they are started again."""
-        self.nodes = {number: self.new(number) for number in NODES}
+        self.nodes = {number: self.new(number, *(options or {}).get(number, ())) for number in NODES}
         for node in self.nodes.values():
             node.wait_ready(SECONDS)
 

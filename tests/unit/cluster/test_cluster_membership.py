@@ -5,13 +5,18 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
+from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.decisions import WorkerDecisions
 from quiver.cluster.membership.records import NodeRecord, Setup, draining_key
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState, ensure_setup, restart_workers
+from quiver.cluster.ownership import Assignment
 from quiver.coordination.port import Delete, Put
 from quiver.coordination.view import View
+from quiver.links.versions import LinkVersions
 from quiver.model.errors import CoordinationUnavailable
 from quiver.testing.memory_coordination import MemoryCoordination
 from quiver.testing.simulation.system.loop import SimulatedLoop
@@ -180,3 +185,57 @@ def test_the_first_setup_counts_and_workers_can_be_started_again() -> None:
         await until(lambda: {each.epoch for each in a.state.assignments.values()} == {2}, 1)
 
     on_virtual_time(test)
+
+
+def test_a_node_that_shares_no_version_with_an_older_member_stays_away_until_that_is_gone() -> None:
+    async def test(store: Store) -> None:
+        old = await Node(store, "a", 1).start()
+        new = Node(store, "b", 2)
+        new.session.record = msgspec.structs.replace(new.session.record, link_versions=LinkVersions(2, 2))
+        await new.start()
+        await asyncio.sleep(5)
+        assert set(old.state.nodes) == {"a"}
+        assert "speaks version 1 of the protocol between nodes, this one speaks 2" in str(new.session.problem)
+        assert not new.session.may_serve
+        assert not new.controlling.is_controller
+        await old.session.leave()
+        await until(lambda: set(new.state.nodes) == {"b"} and new.runs == {"b": WORKERS}, 3)
+        assert new.session.problem is None
+        assert new.session.may_serve
+
+    on_virtual_time(test)
+
+
+def test_of_two_that_joined_at_once_the_one_that_started_last_leaves() -> None:
+    async def test(store: Store) -> None:
+        first, last = Node(store, "a", 1), Node(store, "b", 2)
+        last.session.record = msgspec.structs.replace(last.session.record, link_versions=LinkVersions(2, 2))
+        await last.start()  # it saw nobody
+        await first.start()
+        await until(lambda: set(first.state.nodes) == {"a"} and first.runs == {"a": WORKERS}, 3)
+        await asyncio.sleep(5)
+        assert set(first.state.nodes) == {"a"}
+        assert last.session.problem is not None
+
+    on_virtual_time(test)
+
+
+def test_fields_that_a_later_version_has_added_are_ignored() -> None:
+    record = NodeRecord(
+        node="a",
+        incarnation=1,
+        host="here",
+        native_port=1,
+        http_port=2,
+        link_port=3,
+        pid=4,
+        started_ms=5,
+        version="6",
+    )
+    fields = msgspec.json.decode(records.encode(record))
+    assert records.decode(msgspec.json.encode(fields | {"zone": [1]}), NodeRecord) == record
+    del fields["link_versions"]
+    assert records.decode(msgspec.json.encode(fields), NodeRecord).link_versions == (1, 1), "of an earlier version"
+    assignment = Assignment("a", 3, "b", 7)
+    fields = msgspec.json.decode(records.encode(assignment))
+    assert records.decode_assignment(msgspec.json.encode(fields | {"zone": 1})) == assignment

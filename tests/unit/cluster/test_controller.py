@@ -15,7 +15,7 @@ from quiver.cluster.controller import (
     next_unit,
     place,
 )
-from quiver.replication.unit import NOBODY, Unit
+from quiver.replication.unit import NOBODY, Unit, decode_unit
 
 UP = NodeInfo(1)
 AGAIN = NodeInfo(2)
@@ -200,3 +200,14 @@ def test_a_node_is_replaced() -> None:
     assert (moved[0].replicas, moved[0].adding, moved[0].removing) == ((5, 2, 3, 1), (5,), (1,))
     assert (moved[2].adding, moved[2].removing) == ((2,), (1,))
     assert moved_off({0: unit(1, (1, 2, 3))}, 1, ALL) == {}
+
+
+def test_fields_of_a_later_version_stay_when_a_unit_is_written() -> None:
+    before = unit(1, (1, 2, 3), joined=JOINED)
+    fields = msgspec.json.decode(before.key_value)
+    assert "later" not in fields
+    known = decode_unit(msgspec.json.encode(fields | {"observers": [9], "zone": "x"}))
+    assert msgspec.structs.replace(known, later={}) == before == decode_unit(before.key_value)
+    elected = changed_units({0: known}, {2: UP, 3: UP})[0]
+    written = msgspec.json.decode(elected.with_set((2,)).key_value)
+    assert (written["observers"], written["zone"], written["leader"]) == ([9], "x", 2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from quiver.links import outgoing
-from quiver.links.channel import LocalEnd
+from quiver.links.channel import LocalEnd, RemoteEnd
 from quiver.links.incoming import MetadataView
 from quiver.links.peers import Peers
 from quiver.links.request import Handlers, PeerRequest, Reply
@@ -18,6 +18,7 @@ from quiver.model.errors import (
     QuiverError,
     ShuttingDown,
     TopicNotFound,
+    UnsupportedVersion,
     WorkerUnavailable,
 )
 
@@ -45,6 +46,10 @@ class Unknown(PeerRequest[None], frozen=True):
     capability, method = "tests", "unknown"
 
 
+class Later(PeerRequest[str], frozen=True):
+    capability, method, since = "tests", "later", 2
+
+
 class OtherWorker:
     """What worker 1 does for worker 0."""
 
@@ -55,11 +60,20 @@ class OtherWorker:
         self.cancelled = asyncio.Event()
         self.ignores_cancellation = False
         self.handlers = Handlers()
-        for kind, handle in ((Sort, self.sort), (Wait, self.wait), (Note, self.note), (Fail, self.fail)):
+        for kind, handle in (
+            (Sort, self.sort),
+            (Wait, self.wait),
+            (Note, self.note),
+            (Fail, self.fail),
+            (Later, self.later),
+        ):
             self.handlers.add(kind, handle)
 
     async def sort(self, request: Sort, payload: memoryview) -> Reply[list[int]]:
         return Reply(sorted(request.numbers), (payload, bytes(payload)))
+
+    async def later(self, request: Later, payload: memoryview) -> Reply[str]:
+        return Reply("done")
 
     async def wait(self, request: Wait, payload: memoryview) -> Reply[str]:
         self.waiting.set()
@@ -247,3 +261,38 @@ async def test_a_call_waits_until_the_other_knows_as_much() -> None:
     await asyncio.gather(*calls)
     assert pair.other.notes == [1, 2, 3]
     await pair.close()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "found"), [(2, 2, "done"), (1, 1, UnsupportedVersion), (2, 1, ProtocolError)]
+)
+async def test_a_call_that_a_version_does_not_have(ours: int, theirs: int, found: str | type[QuiverError]) -> None:
+    """`theirs` lower than ours: a node that does not say the truth gets an error, too."""
+    other = OtherWorker()
+    there = Peers(1, 2, _no_dial, other.handlers)
+
+    async def dial(worker: int) -> RemoteEnd:
+        near, far = socket.socketpair()
+        there.accept(far, theirs)
+        return RemoteEnd(near, ours)
+
+    here = Peers(0, 2, dial, Handlers())
+    try:
+        for _ in range(2):  # before it is connected, and after
+            if isinstance(found, str):
+                assert (await here.call(1, Later())).value == found
+            else:
+                with pytest.raises(found, match=r"tests\.later"):
+                    await here.call(1, Later())
+            here.tell(1, Later())
+            assert (await here.call(1, Sort([2, 1]))).value == [1, 2], "the link goes on"
+        link = here.links_to(1)
+        assert link is not None
+        assert link.in_flight == link._call_bytes == 0
+    finally:
+        await here.close()
+        await there.close()
+
+
+async def _no_dial(worker: int) -> LocalEnd:
+    raise OSError(1, "nobody is called")

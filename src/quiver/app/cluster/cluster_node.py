@@ -77,7 +77,7 @@ class ClusterNode:
         self.state = state = parts.state
         self.session = Session(parts.coordination, state, record, is_sole=parts.is_sole)
         self.controlling = Controlling(state, self.session, parts.decisions)
-        handshake = Handshake(record.node, parts.setup.secret, randomness)
+        handshake = Handshake(record.node, parts.setup.secret, randomness, record.link_versions)
         self._wiring = Wiring(record.node, state, parts.assignments, handshake, network)
         self.hosting = Hosting(
             record.node,
@@ -129,7 +129,7 @@ class ClusterNode:
 
     async def stop_working(self) -> None:
         """Finishes what was accepted, and lets others take over."""
-        if self._parts.moves_first and self._has_others:
+        if self._parts.moves_first and self._has_others and self.session.lease_id:
             await self._move_away()
         await self.gateway.local.stop()
         if not self._has_others:

@@ -1,8 +1,9 @@
 """Calls of replication between nodes: they go from gateway to gateway, which every node has."""
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Coroutine, Sequence
+from typing import Any, Protocol
 
+from quiver.app.cluster.idle_calls import IdleCalls, IdleHandler, ReplicateIdle, is_idle
 from quiver.links.peers import Peers
 from quiver.links.request import Handlers, PeerRequest, Reply
 from quiver.replication.messages import (
@@ -22,7 +23,7 @@ class Replicate(PeerRequest[bytes], frozen=True):
 
 
 class Replicas(Protocol):
-    async def handle(self, message: Message, payload: Buffer = b"") -> Position: ...
+    def handle(self, message: Message, payload: Buffer = b"") -> Coroutine[Any, Any, Position]: ...
 
 
 class NodeCalls:
@@ -30,8 +31,11 @@ class NodeCalls:
 
     def __init__(self) -> None:
         self.peers: Peers
+        self._idle = IdleCalls()
 
     async def call(self, node: int, message: Message, payload: Sequence[Buffer] = ()) -> Position:
+        if is_idle(message) and (position := await self._idle.call(self.peers, node, message)) is not None:
+            return position
         reply = await self.peers.call(str(node), Replicate(encode(message)), payload)
         return decode_position(reply.value)
 
@@ -41,3 +45,4 @@ def serve_node_calls(handlers: Handlers, replicas: Replicas) -> None:
         return Reply(encode(await replicas.handle(decode_message(request.message), payload)))
 
     handlers.add(Replicate, handle)
+    handlers.add(ReplicateIdle, IdleHandler(replicas.handle))

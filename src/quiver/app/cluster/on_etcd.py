@@ -114,6 +114,7 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
         version=__version__,
         rack=config.rack or "",
         lost_at=data.lost_at,
+        link_versions=config.spoken_link_versions,
     )
     node = ClusterNode(record, parts, network=TcpNetwork(), randomness=randomness)
     calls.peers = node.gateway.peers

@@ -64,6 +64,7 @@ async def start_on_postgres(address: str, config: Config, new_broker: NewBroker)
             pid=os.getpid(),
             started_ms=SystemClock().now_ms(),
             version=__version__,
+            link_versions=config.spoken_link_versions,
         )
         parts = _parts(storage, coordination, setup, new_broker)
         node = ClusterNode(record, parts, network=TcpNetwork(), randomness=randomness)

@@ -8,11 +8,11 @@ import socket
 from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
 from quiver.cluster.membership.state import ClusterState
-from quiver.links.channel import LocalEnd
+from quiver.links.channel import LocalEnd, RemoteEnd
 from quiver.links.handshake import Handshake
 from quiver.links.outgoing import Target
 from quiver.links.peers import Peers
-from quiver.model.errors import QuiverError
+from quiver.model.errors import QuiverError, UnsupportedVersion
 from quiver.routing.worker import Worker
 from quiver.system.backoff import Backoff
 from quiver.system.network import Network
@@ -59,7 +59,7 @@ class Wiring:
         is_gateway = worker >= self._state.workers
         return [node for node in self._state.nodes if not (is_gateway and node == self._node)]
 
-    async def dial(self, target: Target) -> socket.socket | LocalEnd:
+    async def dial(self, target: Target) -> RemoteEnd | LocalEnd:
         """Waits for whoever runs a worker; OSError when nobody does for a while."""
         loop, backoff = asyncio.get_running_loop(), Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         deadline, problem = loop.time() + _OWNER_SECONDS, "no broker runs it"
@@ -110,7 +110,7 @@ class Wiring:
         running = self.hosting.running(target) if 0 <= target < self._state.workers else None
         return None if running is None else running.peers
 
-    async def _connect(self, target: Target) -> socket.socket | None:
+    async def _connect(self, target: Target) -> RemoteEnd | None:
         """None: it is to run here, or nobody is named."""
         if isinstance(target, str):
             node = target
@@ -123,11 +123,11 @@ class Wiring:
         sock = await self._network.dial(record.host, record.link_port, _CONNECT_SECONDS)
         try:
             _tune(sock)
-            await self._handshake.call(sock, target)
+            version = await self._handshake.call(sock, target)
         except BaseException:
             sock.close()
             raise
-        return sock
+        return RemoteEnd(sock, version)
 
     def _on_connect(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -140,11 +140,13 @@ class Wiring:
     async def _accept(self, sock: socket.socket) -> None:
         try:
             _tune(sock)
-            target = await self._handshake.answer(sock, lambda wanted: self._local(wanted) is not None)
+            target, version = await self._handshake.answer(sock, lambda wanted: self._local(wanted) is not None)
             peers = self._local(target)
             if peers is not None:
-                peers.accept(sock)
+                peers.accept(sock, version)
                 return
+        except UnsupportedVersion as error:
+            _log.warning("a link of another node was refused: %s", error)
         except (OSError, TimeoutError, QuiverError) as error:
             _log.info("a link of another node was refused: %s", error or type(error).__name__)
         except BaseException:

@@ -1,10 +1,12 @@
 """The keys of a cluster in coordination, and what they say."""
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
 from quiver.cluster.ownership import Assignment
+from quiver.links.versions import FIRST, LinkVersions, common_version
 
 PREFIX = "cluster/"
 SETUP = "cluster/setup"
@@ -44,6 +46,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     rack: str = ""
     lost_at: int = 0
     """The last incarnation that began after a stop that was not clean."""
+    link_versions: LinkVersions = FIRST
+    """Of the protocol between nodes."""
 
 
 def node_key(node: str) -> str:
@@ -79,4 +83,18 @@ def decode(data: bytes, kind: type[R]) -> R:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    return Assignment(**msgspec.json.decode(data))
+    """A later version may have added fields."""
+    found = msgspec.json.decode(data)
+    return Assignment(**{name: found[name] for name in Assignment._fields if name in found})
+
+
+def refusal(record: NodeRecord, nodes: Mapping[str, NodeRecord]) -> str | None:
+    """Why a node cannot be a member beside others: it could not speak with one that was started before it."""
+    for name, other in sorted(nodes.items()):
+        is_older = name != record.node and other.incarnation < record.incarnation
+        if is_older and common_version(record.link_versions, other.link_versions) is None:
+            return (
+                f"node {name} speaks version {other.link_versions} of the protocol between nodes, this one speaks"
+                f" {record.link_versions}: it is no member until node {name} is upgraded or gone"
+            )
+    return None

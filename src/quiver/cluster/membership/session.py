@@ -57,7 +57,9 @@ class Session:
         return self.lasts or self.is_store_away
 
     async def join(self) -> None:
-        await self._put_key()
+        """Returns without a lease when a member speaks no version that this node does: then it joins when that is
+        over."""
+        await self._renew()
         self.task.start()
 
     async def show(self, record: NodeRecord) -> None:
@@ -83,10 +85,28 @@ class Session:
         while True:
             await asyncio.sleep(KEEP_ALIVE_SECONDS)
             try:
-                await self._keep_alive()
+                await self._renew()
             except (QuiverError, TimeoutError) as error:
                 self.is_store_away = True
                 self.problem = f"the lease of this node cannot be renewed: {error}"
+
+    async def _renew(self) -> None:
+        problem = records.refusal(self.record, self._state.nodes)
+        if problem is not None:
+            await self._stay_away(problem)
+        elif self._lease_id:
+            await self._keep_alive()
+        else:
+            await self._put_key()
+            self._state.wake()
+
+    async def _stay_away(self, problem: str) -> None:
+        if self.problem != problem:
+            logger.error("node %s: %s", self.node, problem)
+        self.problem, self.is_store_away = problem, False
+        if self._lease_id:
+            lease_id, self._lease_id, self._lasts_until = self._lease_id, 0, 0.0
+            await self._coordination.revoke(lease_id)
 
     async def _keep_alive(self) -> None:
         began = asyncio.get_running_loop().time()

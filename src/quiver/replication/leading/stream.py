@@ -154,11 +154,16 @@ class FollowerStream:
         if not self._behind and not self._removed and not self._unaligned:
             self._changed.clear()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.idle_seconds):
+                async with asyncio.timeout_at(self._next_idle_call()):
                     await self._changed.wait()
         await self._align()
         await self._send()
         await self._give_orders()
+
+    def _next_idle_call(self) -> float:
+        """The same time of the loop for all streams of this process, so that their calls can travel together."""
+        interval = self._settings.idle_seconds
+        return (asyncio.get_running_loop().time() // interval + 1) * interval
 
     async def _align(self) -> None:
         commons: dict[int, tuple[int, int] | None] = {}
