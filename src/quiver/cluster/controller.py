@@ -169,9 +169,11 @@ def moved_off(units: Mapping[int, Unit], node: int, nodes: Nodes) -> dict[int, U
             load[replica] = load.get(replica, 0) + 1
     moved = {}
     for worker, unit in units.items():
+        if node not in unit.replicas or node in unit.removing:
+            continue
         others = {each: info for each, info in nodes.items() if each != node and each not in unit.replicas}
         new = next(iter(place(1, others, load)), None)
-        if node not in unit.replicas or node in unit.removing or new is None:
+        if new is None:
             continue
         load[new] = load.get(new, 0) + 1
         stays = [each for each in unit.replicas if each not in unit.removing]

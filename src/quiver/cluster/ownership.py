@@ -4,6 +4,7 @@ Units belong to workers as on one machine (`placement.py`); here a worker is not
 brokers as a whole. One broker, the controller, decides; everything that it knows is in coordination.
 """
 
+from bisect import insort
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
@@ -78,12 +79,17 @@ def _least_loaded(load: Mapping[str, int]) -> str:
 
 def _balance(wanted: dict[int, Assignment], load: dict[str, int]) -> None:
     """Hands over the last workers of the brokers that have most."""
+    of_node: dict[str, list[int]] = {node: [] for node in load}
+    for worker in sorted(wanted):
+        if (node := _future_node(wanted[worker])) in of_node:
+            of_node[node].append(worker)
     while True:
         least = _least_loaded(load)
         most = max(load, key=lambda node: (load[node], node))
         if load[most] - load[least] <= 1:
             return
-        worker = max(worker for worker, assignment in wanted.items() if _future_node(assignment) == most)
+        worker = of_node[most].pop()
+        insort(of_node[least], worker)
         assignment = wanted[worker]
         if assignment.node == least:  # on its way to another broker, and stays where it is
             wanted[worker] = assignment._replace(next_node="")

@@ -13,11 +13,13 @@ from quiver.cluster.membership.decisions import WorkerDecisions
 from quiver.cluster.membership.records import NodeRecord, Setup, draining_key
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState, ensure_setup, restart_workers
+from quiver.cluster.membership.unit_decisions import UnitDecisions
 from quiver.cluster.ownership import Assignment
 from quiver.coordination.port import Delete, Put
 from quiver.coordination.view import View
 from quiver.links.versions import LinkVersions
 from quiver.model.errors import CoordinationUnavailable
+from quiver.replication.unit import Unit, unit_key
 from quiver.testing.memory_coordination import MemoryCoordination
 from quiver.testing.simulation.system.loop import SimulatedLoop
 from quiver.testing.simulation.world import World
@@ -239,3 +241,84 @@ def test_fields_that_a_later_version_has_added_are_ignored() -> None:
     assignment = Assignment("a", 3, "b", 7)
     fields = msgspec.json.decode(records.encode(assignment))
     assert records.decode_assignment(msgspec.json.encode(fields | {"zone": 1})) == assignment
+
+
+class CountingStore(Store):
+    """Counts transactions; `before` is carried out in front of the next one that puts a unit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.transactions = 0
+        self.before: Put | None = None
+
+    async def commit(self, *arguments: Any) -> Any:
+        expected, operations = arguments
+        if any(isinstance(each, Put) and each.key.startswith("unit/") for each in operations):
+            self.transactions += 1
+            if (put := self.before) is not None:
+                self.before = None
+                await super().commit([], [put])
+        return await super().commit(expected, operations)
+
+
+def led_by(leader: int) -> Unit:
+    return Unit(replicas=(1, 2, 3), isr=(1, 2, 3), leader=leader, incarnation=1, epoch=1, min_isr=2)
+
+
+async def controller_of(store: Store, count: int) -> tuple[Controlling, UnitDecisions]:
+    """Node 1, which all units prefer as their leader; node 2 leads them now."""
+    for worker in range(count):
+        await store.commit([], [Put(unit_key(worker), led_by(2).key_value)])
+    for number in (2, 3):
+        other = NodeRecord(
+            node=str(number), incarnation=1, host="here", native_port=1, http_port=2, link_port=3,
+            pid=4, started_ms=5, version="6",
+        )  # fmt: skip
+        await store.commit([], [Put(records.node_key(str(number)), records.encode(other))])
+    state = ClusterState(View(store), count)
+    record = NodeRecord(
+        node="1",
+        incarnation=1,
+        host="here",
+        native_port=1,
+        http_port=2,
+        link_port=3,
+        pid=4,
+        started_ms=5,
+        version="6",
+    )
+    session = Session(store, state, record)
+    decisions = UnitDecisions(state, replica_count=3, min_isr=2)
+    await state.view.open()
+    await session.join()
+    return Controlling(state, session, decisions), decisions
+
+
+def test_many_units_are_decided_in_few_transactions() -> None:
+    async def test(store: Store) -> None:
+        counting = CountingStore()
+        controlling, decisions = await controller_of(counting, 300)
+        counting.transactions = 0
+        await controlling.decide()
+        assert {each.leader for each in decisions.units.values()} == {1}
+        assert counting.transactions == 3, "127 units each"
+
+    on_virtual_time(test)
+
+
+def test_what_has_changed_since_the_decision_is_not_overwritten() -> None:
+    """A leader takes a follower out of the set of a unit while the controller is about to make that follower the
+    leader: what was committed without it would be lost."""
+
+    async def test(store: Store) -> None:
+        counting = CountingStore()
+        controlling, decisions = await controller_of(counting, 5)
+        shrunk = led_by(2).with_set((2, 3))
+        counting.before = Put(unit_key(3), shrunk.key_value)
+        await controlling.decide()
+        assert decisions.units[3] == shrunk
+        assert {each.leader for worker, each in decisions.units.items() if worker != 3} == {1}
+        await controlling.decide()
+        assert decisions.units[3] == shrunk, "node 1 has not everything"
+
+    on_virtual_time(test)

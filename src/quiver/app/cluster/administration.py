@@ -56,22 +56,31 @@ class Administration:
         return assignment is not None and assignment.node == self.node
 
     def places(self) -> list[WorkerPlace]:
-        return [self._place(worker) for worker in range(self._state.workers)]
-
-    def _place(self, worker: int) -> WorkerPlace:
-        node, epoch, next_node, *_ = self._assignments.of(worker) or NOBODY
-        replicas = None if self.replica_sets is None else self.replica_sets.of(worker)
-        return WorkerPlace(worker, node, next_node, epoch, replicas)
+        replicas = {} if self.replica_sets is None else self.replica_sets.all()
+        found = []
+        for worker in range(self._state.workers):
+            node, epoch, next_node, *_ = self._assignments.of(worker) or NOBODY
+            found.append(WorkerPlace(worker, node, next_node, epoch, replicas.get(worker)))
+        return found
 
     def nodes(self) -> list[MemberNode]:
         state = self._state
         with_replicas = set() if self.replica_sets is None else self.replica_sets.nodes
-        running = {place.node for place in self.places() if place.node}
-        return [self._shown(node) for node in sorted({*state.nodes, *state.draining, *running, *with_replicas})]
+        running = self._running()
+        found = {*state.nodes, *state.draining, *running, *with_replicas}
+        return [self._shown(node, running.get(node, [])) for node in sorted(found)]
 
-    def _shown(self, node: str) -> MemberNode:
+    def _running(self) -> dict[str, list[int]]:
+        """The workers of each node that has some."""
+        found: dict[str, list[int]] = {}
+        for worker in range(self._state.workers):
+            assignment = self._assignments.of(worker)
+            if assignment is not None and assignment.node:
+                found.setdefault(assignment.node, []).append(worker)
+        return found
+
+    def _shown(self, node: str, workers: list[int]) -> MemberNode:
         state, record = self._state, self._state.nodes.get(node)
-        workers = [place.worker for place in self.places() if place.node == node]
         is_draining, is_controller = node in state.draining, node == state.controller
         if record is None:
             return MemberNode(node, "gone", workers, False)
@@ -97,7 +106,7 @@ class Administration:
         key = records.draining_key(node)
         change = Delete(key) if ends else Put(key, b"%d" % os.getpid())
         await self._state.view.commit([], [change])
-        return self._shown(node)
+        return self._shown(node, self._running().get(node, []))
 
     async def remove(self, node: str) -> None:
         """Forgets a broker that does not come back. Its replicas go to other nodes."""

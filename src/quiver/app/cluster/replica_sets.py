@@ -22,12 +22,10 @@ class ReplicaSets:
         """That have replicas, alive or not."""
         return {str(node) for unit in self._decisions.units.values() for node in unit.replicas}
 
-    def of(self, worker: int) -> ReplicaSet | None:
-        unit = self._decisions.units.get(worker)
-        if unit is None:
-            return None
-        status = next((each for each in self._replicas.status() if each.worker == worker), None)
-        return _shown(unit, {} if status is None or not status.is_led_here else status.lag_bytes)
+    def all(self) -> dict[int, ReplicaSet]:
+        """By worker."""
+        lags = {each.worker: each.lag_bytes for each in self._replicas.status() if each.is_led_here}
+        return {worker: _shown(unit, lags.get(worker, {})) for worker, unit in self._decisions.units.items()}
 
     @property
     def can_commit(self) -> bool:
@@ -89,9 +87,9 @@ class ReplicaSets:
 
     async def _write(self, units: Mapping[int, Unit]) -> None:
         view = self._state.view
+        expected = {worker: view.expected(unit_key(worker)) for worker in units}  # what the units are based on
         for worker, unit in units.items():
-            key = unit_key(worker)
-            if not await view.commit([view.expected(key)], [Put(key, unit.key_value)]):
+            if not await view.commit([expected[worker]], [Put(unit_key(worker), unit.key_value)]):
                 raise InvalidRequest(problem=f"worker {worker} has changed at the same moment: try again")
 
 

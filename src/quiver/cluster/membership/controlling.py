@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import logging
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from quiver.cluster.membership import records
 from quiver.cluster.membership.decisions import Decisions
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
-from quiver.coordination.port import Put
+from quiver.coordination.port import OPERATIONS, Expected, Put
 from quiver.model.errors import QuiverError
 from quiver.telemetry.supervised_task import SupervisedTask
 
@@ -17,6 +19,16 @@ logger = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
 RETURN_SECONDS = 1.0
 """How long nodes without a lease are waited for by one that has just got its own: an outage of the store ends all."""
+
+
+_AT_ONCE = OPERATIONS - 1
+"""Changes in one transaction, beside the key of the controller."""
+
+
+class _Change(NamedTuple):
+    expected: Expected
+    """What the decision was based on."""
+    put: Put
 
 
 class Controlling:
@@ -43,9 +55,23 @@ class Controlling:
             logger.info("node %s decides who runs what", session.node)
         if not self.is_controller or self._waits_for_return():
             return
-        for name, value in self._decisions.changes().items():
-            if await view.commit([view.expected(key), view.expected(name)], [Put(name, value)]):
-                logger.info("%s: %s", name, value.decode())
+        changes = [
+            _Change(view.expected(name), Put(name, value)) for name, value in self._decisions.changes().items()
+        ]
+        for first in range(0, len(changes), _AT_ONCE):
+            await self._write(changes[first : first + _AT_ONCE])
+
+    async def _write(self, changes: Sequence[_Change]) -> None:
+        """In one transaction; one by one when something has changed meanwhile, so that the rest is written."""
+        controller, view = self._state.view.expected(records.CONTROLLER_KEY), self._state.view
+        if not self.is_controller:
+            return
+        if await view.commit([controller, *(each.expected for each in changes)], [each.put for each in changes]):
+            for _, put in changes:
+                logger.info("%s: %s", put.key, put.value.decode())
+        elif len(changes) > 1:
+            for each in changes:
+                await self._write([each])
 
     def _waits_for_return(self) -> bool:
         joined_at = self._session.joined_at
