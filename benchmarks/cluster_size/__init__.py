@@ -1,0 +1,1 @@
+"""What grows with the nodes, units and partitions of a cluster, and how."""
