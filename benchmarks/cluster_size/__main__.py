@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.cluster_size import cluster, decisions, failover
 from benchmarks.machine.machine import machine, source
-from benchmarks.servers.etcd import EtcdServer
+from benchmarks.servers.etcd import EtcdServers
 
 PARTS = ("decisions", "failover", "units", "keys", "partitions")
 
@@ -24,35 +24,35 @@ def main() -> int:
             )
         if set(arguments.parts) == {"decisions"}:
             return 0
-        if (reason := EtcdServer.missing()) is not None:
+        if (reason := EtcdServers.missing()) is not None:
             print(f"not measured: {reason}", file=sys.stderr)
             return 1
-        etcd = EtcdServer(scratch / "etcd")
+        etcd = EtcdServers(scratch / "etcd")
         etcd.start()
         try:
-            _with_etcd(arguments, scratch, etcd.port)
+            _with_etcd(arguments, scratch, etcd.addresses)
         finally:
             etcd.stop()
     return 0
 
 
-def _with_etcd(arguments: argparse.Namespace, scratch: Path, port: int) -> None:
+def _with_etcd(arguments: argparse.Namespace, scratch: Path, etcd: str) -> None:
     rows: dict[str, tuple[str, Sequence[str], Callable[[], list[tuple[str, ...]]]]] = {
         "failover": (
-            "one of 100 nodes lost, one etcd",
+            "one of 100 nodes lost, three members of etcd",
             failover.COLUMNS,
-            lambda: failover.run_failover(arguments.units, port),
+            lambda: failover.run_failover(arguments.units, etcd),
         ),
         "units": (
             "three nodes, by units",
             cluster.UNITS_COLUMNS,
-            lambda: cluster.measure_units(scratch, port, arguments.cluster_units),
+            lambda: cluster.measure_units(scratch, etcd, arguments.cluster_units),
         ),
-        "keys": ("keys in etcd", cluster.KEYS_COLUMNS, lambda: cluster.measure_keys(scratch, port)),
+        "keys": ("keys in etcd", cluster.KEYS_COLUMNS, lambda: cluster.measure_keys(scratch, etcd)),
         "partitions": (
             "three nodes with six units, by partitions",
             cluster.PARTITIONS_COLUMNS,
-            lambda: cluster.measure_partitions(scratch, port, arguments.partitions),
+            lambda: cluster.measure_partitions(scratch, etcd, arguments.partitions),
         ),
     }
     for name, (title, columns, measure) in rows.items():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import quiver
-from benchmarks.servers.server import HOST, cpu_seconds, resident_bytes
+from benchmarks.servers.server import cpu_seconds, resident_bytes
 from benchmarks.workloads.cluster.nodes import Nodes
 from quiver.coordination.etcd.address import parse_etcd_address
 from quiver.coordination.etcd.coordination import EtcdCoordination
@@ -26,13 +26,13 @@ IDLE_SECONDS = 5.0
 _MIB = 1024 * 1024
 
 
-def measure_units(scratch: Path, port: int, counts: Iterable[int]) -> list[tuple[str, ...]]:
-    return [_units(scratch, port, count, versions) for count in counts for versions in ("1", "1-2")]
+def measure_units(scratch: Path, etcd: str, counts: Iterable[int]) -> list[tuple[str, ...]]:
+    return [_units(scratch, etcd, count, versions) for count in counts for versions in ("1", "1-2")]
 
 
-def _units(scratch: Path, port: int, count: int, versions: str) -> tuple[str, ...]:
+def _units(scratch: Path, etcd: str, count: int, versions: str) -> tuple[str, ...]:
     name = f"units-{count}-{versions}"
-    nodes = Nodes(scratch, port, name, "--cluster-workers", str(count), "--link-versions", versions)
+    nodes = Nodes(scratch, etcd, name, "--cluster-workers", str(count), "--link-versions", versions)
     try:
         nodes.start()
         with quiver.connect(nodes.address) as client:
@@ -73,10 +73,10 @@ def _connections(pid: int) -> int:
     return sum(row[3] == "01" and f"socket:[{row[9]}]" in own for row in rows)
 
 
-def measure_partitions(scratch: Path, port: int, counts: Iterable[int]) -> list[tuple[str, ...]]:
+def measure_partitions(scratch: Path, etcd: str, counts: Iterable[int]) -> list[tuple[str, ...]]:
     """One cluster of six units; topics of 1,000 partitions are added."""
     rows: list[tuple[str, ...]] = []
-    nodes = Nodes(scratch, port, "partitions")
+    nodes = Nodes(scratch, etcd, "partitions")
     try:
         nodes.start()
         with quiver.connect(nodes.address, timeout=300) as client:
@@ -90,7 +90,7 @@ def measure_partitions(scratch: Path, port: int, counts: Iterable[int]) -> list[
                 nodes.await_settled()
                 memory = max(map(resident_bytes, nodes.pids))
                 each = f"{(memory - before) / there / 1024:.1f} KiB" if there else "-"
-                keys = asyncio.run(_keys(port, "partitions"))
+                keys = asyncio.run(_keys(etcd, "partitions"))
                 rows.append(
                     (f"{there:,}", f"{memory / _MIB:.0f} MiB", each, f"{sum(sum(k) for k in keys.values()):,}")
                 )
@@ -99,8 +99,8 @@ def measure_partitions(scratch: Path, port: int, counts: Iterable[int]) -> list[
     return rows
 
 
-def measure_keys(scratch: Path, port: int) -> list[tuple[str, ...]]:
-    nodes = Nodes(scratch, port, "keys")
+def measure_keys(scratch: Path, etcd: str) -> list[tuple[str, ...]]:
+    nodes = Nodes(scratch, etcd, "keys")
     try:
         nodes.start()
         with quiver.connect(nodes.address) as client:
@@ -109,7 +109,7 @@ def measure_keys(scratch: Path, port: int) -> list[tuple[str, ...]]:
                 client.publish(f"orders-of-region-{number}", b"first")
                 with client.work(f"orders-of-region-{number}", group=f"billing-{number}") as jobs:
                     next(iter(jobs)).ack()
-        found = asyncio.run(_keys(port, "keys"))
+        found = asyncio.run(_keys(etcd, "keys"))
     finally:
         nodes.discard()
     return [
@@ -117,9 +117,9 @@ def measure_keys(scratch: Path, port: int) -> list[tuple[str, ...]]:
     ]
 
 
-async def _keys(port: int, name: str) -> dict[str, list[int]]:
+async def _keys(etcd: str, name: str) -> dict[str, list[int]]:
     """Sizes of keys with their values, as etcd has them, by the kind of the key."""
-    address = parse_etcd_address(f"etcd://{HOST}:{port}/{name}")
+    address = parse_etcd_address(f"etcd://{etcd}/{name}")
     coordination = EtcdCoordination(address)
     try:
         items = (await coordination.range("")).items

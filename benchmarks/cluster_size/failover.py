@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Sequence
 
 from benchmarks.cluster_size.decisions import NODES, all_nodes, led_units
-from benchmarks.servers.server import HOST
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import RETURN_SECONDS, Controlling
 from quiver.cluster.membership.records import NodeRecord
@@ -29,13 +28,13 @@ class CountedCoordination(EtcdCoordination):
         return await super().commit(expected, operations)
 
 
-async def measure_failover(counts: Iterable[int], port: int) -> list[tuple[str, ...]]:
-    return [await _one_node_lost(count, port) for count in counts]
+async def measure_failover(counts: Iterable[int], etcd: str) -> list[tuple[str, ...]]:
+    return [await _one_node_lost(count, etcd) for count in counts]
 
 
-async def _one_node_lost(count: int, port: int) -> tuple[str, ...]:
+async def _one_node_lost(count: int, etcd: str) -> tuple[str, ...]:
     """The nodes are keys without processes; this process is the controller."""
-    coordination = CountedCoordination(parse_etcd_address(f"etcd://{HOST}:{port}/size-{count}"))
+    coordination = CountedCoordination(parse_etcd_address(f"etcd://{etcd}/size-{count}"))
     state = ClusterState(View(coordination), count)
     decisions = UnitDecisions(state, replica_count=3, min_isr=2)
     session = Session(coordination, state, _record(1))
@@ -77,5 +76,5 @@ def _record(node: int) -> NodeRecord:
     )  # fmt: skip
 
 
-def run_failover(counts: Iterable[int], port: int) -> list[tuple[str, ...]]:
-    return asyncio.run(measure_failover(counts, port))
+def run_failover(counts: Iterable[int], etcd: str) -> list[tuple[str, ...]]:
+    return asyncio.run(measure_failover(counts, etcd))
