@@ -60,8 +60,6 @@ def whole(low: int, high: int) -> Parse:
 
 port: Parse = whole(0, 65_535)
 _MOST_WORKERS = 64
-_MOST_UNITS = 256
-"""The start epoch of a unit's broker has eight bits for its number."""
 _NODE_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 
@@ -74,11 +72,6 @@ def worker_count(value: Any) -> int:
     except ValueError as error:
         raise ValueError(f"{error}, nor auto") from None
     return count
-
-
-def optional_unit_count(value: Any) -> int | None:
-    """More than one machine has cores: units are spread over machines."""
-    return None if value in (None, "") else int(whole(1, _MOST_UNITS)(value))
 
 
 def optional_count(value: Any) -> int | None:
