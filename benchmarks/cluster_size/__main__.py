@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from benchmarks.cluster_size import cluster, decisions, failover
@@ -37,7 +37,7 @@ def main() -> int:
 
 
 def _with_etcd(arguments: argparse.Namespace, scratch: Path, etcd: str) -> None:
-    rows: dict[str, tuple[str, Sequence[str], Callable[[], list[tuple[str, ...]]]]] = {
+    rows: dict[str, tuple[str, Sequence[str], Callable[[], Iterable[tuple[str, ...]]]]] = {
         "failover": (
             "one of 100 nodes lost, three members of etcd",
             failover.COLUMNS,
@@ -60,11 +60,10 @@ def _with_etcd(arguments: argparse.Namespace, scratch: Path, etcd: str) -> None:
             _table(title, columns, measure())
 
 
-def _table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     print(f"\n{title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
     for row in rows:
-        print(f"| {' | '.join(row)} |")
-    sys.stdout.flush()
+        print(f"| {' | '.join(row)} |", flush=True)
 
 
 def _arguments() -> argparse.Namespace:
@@ -79,7 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster_size", description=__doc__)
     parser.add_argument("--parts", type=parts, default=list(PARTS), help=f"of {','.join(PARTS)}")
     parser.add_argument("--units", type=numbers, default=[100, 1_000, 10_000, 100_000], help="for the controller")
-    parser.add_argument("--cluster-units", type=numbers, default=[6, 64, 256], help="for real nodes")
+    parser.add_argument("--cluster-units", type=numbers, default=[6, 64], help="for real nodes")
     parser.add_argument("--partitions", type=numbers, default=[0, 1_000, 3_000])
     parser.add_argument("--scratch", type=Path, help="where temporary directories are made")
     return parser.parse_args()

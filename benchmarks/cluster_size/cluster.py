@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import quiver
@@ -26,8 +26,10 @@ IDLE_SECONDS = 5.0
 _MIB = 1024 * 1024
 
 
-def measure_units(scratch: Path, etcd: str, counts: Iterable[int]) -> list[tuple[str, ...]]:
-    return [_units(scratch, etcd, count, versions) for count in counts for versions in ("1", "1-2")]
+def measure_units(scratch: Path, etcd: str, counts: Iterable[int]) -> Iterator[tuple[str, ...]]:
+    for count in counts:
+        for versions in ("1", "1-2"):
+            yield _units(scratch, etcd, count, versions)
 
 
 def _units(scratch: Path, etcd: str, count: int, versions: str) -> tuple[str, ...]:
@@ -73,9 +75,8 @@ def _connections(pid: int) -> int:
     return sum(row[3] == "01" and f"socket:[{row[9]}]" in own for row in rows)
 
 
-def measure_partitions(scratch: Path, etcd: str, counts: Iterable[int]) -> list[tuple[str, ...]]:
+def measure_partitions(scratch: Path, etcd: str, counts: Iterable[int]) -> Iterator[tuple[str, ...]]:
     """One cluster of six units; topics of 1,000 partitions are added."""
-    rows: list[tuple[str, ...]] = []
     nodes = Nodes(scratch, etcd, "partitions")
     try:
         nodes.start()
@@ -91,12 +92,10 @@ def measure_partitions(scratch: Path, etcd: str, counts: Iterable[int]) -> list[
                 memory = max(map(resident_bytes, nodes.pids))
                 each = f"{(memory - before) / there / 1024:.1f} KiB" if there else "-"
                 keys = asyncio.run(_keys(etcd, "partitions"))
-                rows.append(
-                    (f"{there:,}", f"{memory / _MIB:.0f} MiB", each, f"{sum(sum(k) for k in keys.values()):,}")
-                )
+                stored = sum(sum(sizes) for sizes in keys.values())
+                yield f"{there:,}", f"{memory / _MIB:.0f} MiB", each, f"{stored:,}"
     finally:
         nodes.discard()
-    return rows
 
 
 def measure_keys(scratch: Path, etcd: str) -> list[tuple[str, ...]]:
