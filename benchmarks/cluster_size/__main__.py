@@ -1,6 +1,7 @@
 """`python -m benchmarks.cluster_size`: the tables of docs/scale.md."""
 
 import argparse
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,7 @@ PARTS = ("decisions", "failover", "units", "keys", "partitions")
 
 def main() -> int:
     arguments = _arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the servers are stopped
     with tempfile.TemporaryDirectory(prefix="quiver-size-", dir=arguments.scratch) as folder:
         scratch = Path(folder)
         print(f"machine: {machine(scratch)}\nsource: {source()}")
