@@ -125,6 +125,26 @@ def test_a_store_that_is_slow_refuses_and_loses_responses(
     assert rows_of(spark, lake) == sdk_rows(spark_broker, topic)
 
 
+@pytest.mark.parametrize("chosen", ["when_required", "when_supported"])
+def test_how_bodies_are_signed(
+    run: Callable[..., Summary],
+    spark: "SparkSession",
+    spark_broker: BrokerProcess,
+    lake: str,
+    server: ObjectStoreServer,
+    monkeypatch: pytest.MonkeyPatch,
+    chosen: str,
+) -> None:
+    """With checksums after the body, no SHA-256 of each part is computed (docs/lake.md)."""
+    monkeypatch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", chosen)
+    server.signed.clear()
+    topic = new_topic(spark_broker)
+    publish(spark_broker, topic, 30)
+    assert run(topic).rows == 30
+    assert rows_of(spark, lake) == sdk_rows(spark_broker, topic)
+    assert any(each.startswith("STREAMING-UNSIGNED") for each in server.signed) == (chosen == "when_supported")
+
+
 def test_a_worker_that_is_killed(
     run: Callable[..., Summary],
     spark: "SparkSession",

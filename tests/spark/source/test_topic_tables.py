@@ -123,7 +123,7 @@ def test_a_schema_is_stored_for_all_who_read_a_topic(spark: SparkSession, embedd
 
 def test_a_catalog_is_as_wide_as_its_broker(spark: SparkSession, spark_broker: BrokerProcess) -> None:
     """Topics that come, go and come again are what the catalog shows; two catalogs are two brokers."""
-    quiver_spark.register_tables(spark, "other", bootstrap=spark_broker.address)
+    quiver_spark.register_tables(spark, "other", **{"kafka.bootstrap.servers": spark_broker.address})
     topic = new_topic(spark_broker)
     with quiver.connect(spark_broker.address) as client:
         client.publish(topic, b"first")
