@@ -60,11 +60,12 @@ class BrokerCatalogue:
         return self._client.frames.offsets(topic.id, positions)
 
     def completed(self, slice_: Slice) -> Slice:
+        """In a cluster the files of the node that was asked say nothing of what is committed."""
+        if self._is_alone:
+            return slice_._replace(files=None if self._files is None else self._files.now())
         replicas = self._replicas.get(slice_.topic, ())
-        if slice_.partition < len(replicas) and replicas[slice_.partition]:
-            return slice_._replace(replicas=replicas[slice_.partition])
-        files = None if self._files is None else self._files.now()
-        return slice_ if files is None else slice_._replace(files=files)
+        known = slice_.partition < len(replicas)
+        return slice_._replace(replicas=replicas[slice_.partition] if known else ())
 
     def close(self) -> None:
         """The client is kept for the next use."""
