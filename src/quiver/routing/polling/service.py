@@ -77,9 +77,6 @@ class RoutedPoll:
         reply = await call_leasing(self._peers, worker, request, self._on_late)
         return polled_of(reply.value, reply.payload, self._catalogue)
 
-    async def give_back(self, polled: list[PolledPartition]) -> None:
-        await self._queues.give_back(all_received(polled))
-
     def _on_late(self, reply: Reply[PolledParts]) -> None:
         polled = polled_of(reply.value, reply.payload, self._catalogue)
         self._queues.give_back_later(all_received(polled))
