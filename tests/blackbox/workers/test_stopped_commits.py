@@ -1,4 +1,4 @@
-"""Commits over several owners while one of them is stopped: each counts as a whole or not at all, whatever is heard."""
+"""Commits over several owners while one of them is stopped: each counts as a whole or not at all."""
 
 import os
 import random
@@ -79,7 +79,8 @@ class Biller:
         except TransactionAborted:
             return True
         except QuiverError as error:
-            assert error.retryable, error
+            if not error.retryable:
+                raise
             return False
         return True
 
