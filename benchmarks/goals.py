@@ -315,11 +315,17 @@ def _cluster(results: Results) -> Iterable[Verdict]:
     yield at_least("cluster: publish against one node", 0.4, "times", publish and publish.over(one))
     latency = results.find("quiver-cluster", "latency", size=SIZE, durability="fsync")
     yield at_most("cluster: publish to ack p50", 5, "ms", _figure(latency, "ack_p50_ms"))
-    for kind, most in (("kill -9 of a leader", 4_000), ("SIGTERM to a leader", 300)):
+    pauses = {"kill -9 of a leader": 4_000, "kill -9 of a leader and of etcd's": 5_000, "SIGTERM to a leader": 300}
+    for kind, most in pauses.items():
         pause = _figure(_first(results, "cluster", kind, "fsync"), "pause_p99_ms")
         yield at_most(f"cluster: {kind} to the next ack, p99", most, "ms", pause)
     idle = _figure(_first(results, "cluster", "idle, 1000 partitions"), "core_percent_per_node")
     yield at_most("cluster: idle with 1,000 partitions", 5, "% of a core per node", idle)
+    away = _first(results, "cluster", "a node that was away", "fsync")
+    yield at_most("cluster: a node that was away for 1 GB is in sync", 15, "s", _figure(away, "in_sync_seconds"))
+    wide = _first(results, "cluster", "10000 partitions", "fsync")
+    yield at_most("cluster: start with 10,000 partitions", 10, "s", _figure(wide, "start_seconds"))
+    yield at_most("cluster: 10,000 partitions ack again after a kill", 10, "s", _figure(wide, "failover_seconds"))
 
 
 def _looking(results: Results) -> Iterable[Verdict]:

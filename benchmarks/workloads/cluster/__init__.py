@@ -8,8 +8,10 @@ from benchmarks.quiver_subject import QuiverSubject
 from benchmarks.roles import Role
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
-from benchmarks.servers.etcd import EtcdServer
+from benchmarks.servers.etcd import EtcdServers
 from benchmarks.servers.server import cpu_seconds, resident_bytes
+from benchmarks.workloads.cluster.catch_up import measure_catch_up
+from benchmarks.workloads.cluster.many_partitions import measure_many_partitions
 from benchmarks.workloads.cluster.nodes import Nodes
 from benchmarks.workloads.cluster.pauses import measure_pauses
 
@@ -20,18 +22,20 @@ IDLE_SECONDS = 10.0
 
 
 def measure_cluster(run: Run) -> None:
-    if (reason := EtcdServer.missing()) is not None:
+    if (reason := EtcdServers.missing()) is not None:
         run.skip("cluster", reason)
         return
-    etcd, one = EtcdServer(run.scratch / "etcd"), Broker(run.scratch / "one-node")
+    etcd, one = EtcdServers(run.scratch / "etcd"), Broker(run.scratch / "one-node")
     etcd.start()
-    nodes = Nodes(run.scratch, etcd.port)
+    nodes = Nodes(run.scratch, etcd.addresses)
     try:
         nodes.start()
         with one:
             _compare(run, nodes, one)
-        measure_pauses(run, nodes)
         _idle(run, nodes)
+        measure_catch_up(run, nodes)
+        measure_pauses(run, nodes, etcd)
+        measure_many_partitions(run, nodes)
     finally:
         nodes.discard()
         etcd.stop()
@@ -58,6 +62,7 @@ def _compare(run: Run, nodes: Nodes, one: Broker) -> None:
 def _idle(run: Run, nodes: Nodes) -> None:
     with quiver.connect(nodes.address) as client:
         client.topics.create("idle", partitions=IDLE_PARTITIONS)
+        time.sleep(IDLE_SECONDS)  # what creating them leaves to do
     detail = f"idle, {IDLE_PARTITIONS} partitions"
     with run.measuring("quiver-cluster", "cluster", durability="", detail=detail) as metrics:
         before = cpu_seconds(nodes.pids)

@@ -17,8 +17,8 @@ _LOOK_SECONDS = 0.05
 class Nodes:
     """What a subject uses of a broker, and more."""
 
-    def __init__(self, scratch: Path, etcd_port: int) -> None:
-        self.nodes = {number: _node(scratch, etcd_port, number) for number in NUMBERS}
+    def __init__(self, scratch: Path, etcd: str) -> None:
+        self.nodes = {number: _node(scratch, etcd, number) for number in NUMBERS}
 
     @property
     def address(self) -> str:
@@ -58,7 +58,7 @@ class Nodes:
             return json.load(response)
 
 
-def _node(scratch: Path, etcd_port: int, number: int) -> Broker:
-    cluster = ("--cluster", "bench", "--etcd", f"{HOST}:{etcd_port}", "--node-id", str(number))
+def _node(scratch: Path, etcd: str, number: int) -> Broker:
+    cluster = ("--cluster", "bench", "--etcd", etcd, "--node-id", str(number))
     ports = ("--native-port", str(free_port()), "--http-port", str(free_port()))
     return Broker(scratch / f"cluster-node-{number}", *cluster, *ports)

@@ -8,29 +8,44 @@ import quiver
 from benchmarks.percentiles import latency_metrics
 from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
+from benchmarks.servers.etcd import EtcdServers
 from benchmarks.workloads.cluster.nodes import Nodes
 
-FULL_KILLS = 20
 BEFORE_SECONDS, AFTER_SECONDS = 0.5, 5.0
-KINDS = {"kill -9 of a leader": signal.SIGKILL, "SIGTERM to a leader": signal.SIGTERM}
+LONG_SECONDS = 0.3
+"""A wait of more than that is the one that is looked for."""
+WITH_ETCD = "kill -9 of a leader and of etcd's"
+KINDS = {
+    "kill -9 of a leader": (signal.SIGKILL, 50),
+    WITH_ETCD: (signal.SIGKILL, 20),
+    "SIGTERM to a leader": (signal.SIGTERM, 20),
+}
+"""The signal, and how often it is sent."""
 
 
-def measure_pauses(run: Run, nodes: Nodes) -> None:
+def measure_pauses(run: Run, nodes: Nodes, etcd: EtcdServers) -> None:
     topic = "pauses"
     with quiver.connect(nodes.address) as client:
         client.topics.create(topic, partitions=1)
-    for kind, number in KINDS.items():
-        times = max(1, round(FULL_KILLS * run.scale.share))
+    for kind, (number, full_times) in KINDS.items():
+        times = max(1, round(full_times * run.scale.share))
         with run.measuring("quiver-cluster", "cluster", durability="fsync", detail=kind) as metrics:
             metrics["times"] = times
-            metrics |= latency_metrics("pause", [_pause(nodes, topic, number) for _ in range(times)])
+            with_etcd = etcd if kind == WITH_ETCD else None
+            metrics |= latency_metrics("pause", [_pause(nodes, topic, number, with_etcd) for _ in range(times)])
 
 
-def _pause(nodes: Nodes, topic: str, number: int) -> float:
-    """The longest that a publish took around the signal; the node is started again afterwards."""
+def _pause(nodes: Nodes, topic: str, number: int, etcd: EtcdServers | None) -> float:
+    """The longest that a publish took around the signal; what ended is started again afterwards."""
     leader = nodes.nodes[nodes.leader(topic)]
-    roles = {"publish": Role(_publish, (nodes.address, topic)), "signal": Role(_signal, (leader.pid, number))}
+    member = None if etcd is None else etcd.leader()
+    pids = [leader.pid] if member is None else [member.pid, leader.pid]
+    roles = {"publish": Role(_publish, (nodes.address, topic)), "signal": Role(_signal, (pids, number))}
     longest = run_roles(roles)["publish"].result
+    if etcd is not None and member is not None:
+        member.stop()
+        etcd.start_member(member)
+        member.wait()
     leader.stop()
     leader.start()
     nodes.await_settled()
@@ -43,15 +58,16 @@ def _publish(address: str, topic: str, watch: Watch) -> float:
         client.publish(topic, b"first")
         watch.start()
         end = time.monotonic() + BEFORE_SECONDS + AFTER_SECONDS
-        while (begun := time.monotonic()) < end:
+        while (begun := time.monotonic()) < end and longest < LONG_SECONDS:
             client.publish(topic, b"value")
             longest = max(longest, time.monotonic() - begun)
         watch.stop()
     return longest
 
 
-def _signal(pid: int, number: int, watch: Watch) -> None:
+def _signal(pids: list[int], number: int, watch: Watch) -> None:
     watch.start()
     time.sleep(BEFORE_SECONDS)
-    os.kill(pid, number)
+    for pid in pids:
+        os.kill(pid, number)
     watch.stop()

@@ -2,6 +2,7 @@
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from quiver.client.work.held_run import LeaseKey
@@ -33,17 +34,21 @@ class KeyQueues(Generic[_J]):
         self._mutex = threading.Lock()
         self._waiting: dict[Place, deque[_J]] = {}
 
-    def admit(self, job: _J) -> bool:
-        """Whether the job can be processed now; otherwise it is kept until its turn."""
-        if job.key is None:
-            return True
+    def next_of(self, ready: Callable[[], _J | None]) -> _J | None:
+        """The next of the jobs that `ready` yields that can be processed now; the others are kept until their turn.
+
+        Between taking a job and giving it its place no other thread takes one: it might be the next of the same key.
+        """
         with self._mutex:
-            queue = self._waiting.get(_place(job))
-            if queue is None:
-                self._waiting[_place(job)] = deque()
-                return True
-            queue.append(job)
-            return False
+            while (job := ready()) is not None:
+                queue = None if job.key is None else self._waiting.get(_place(job))
+                if queue is not None:
+                    queue.append(job)
+                    continue
+                if job.key is not None:
+                    self._waiting[_place(job)] = deque()
+                return job
+            return None
 
     def next_after(self, job: _J, *, is_over: bool = False) -> _J | None:
         """The job was processed: returns the next one of its key to process, unless `is_over`."""

@@ -47,11 +47,12 @@ class Slice(NamedTuple, Generic[_T]):
 
 
 class PrefetchBuffer(Generic[_T]):
-    """Runs by priority level, taken in slices. One slice may be current: its jobs are handed out one at a time.
+    """Runs by priority level, taken in slices, by one taker at a time.
 
-    The jobs of the current slice that were not handed out return to the buffer when something more urgent arrives or
-    the slice is revoked. The iterator yields each job once: to the consumer, or to the caller that returns the rest.
-    Safe between threads.
+    After `take`, `set_current` makes a slice the current one, whose jobs are handed out one at a time; `hand_out`
+    says that all of it is handed out; `give_back` returns it. What was not handed out returns to the buffer by itself
+    when something more urgent arrives or the slice is revoked. The iterator of the current slice yields each job
+    once: to the consumer, or to the caller that returns the rest. Safe between threads.
     """
 
     def __init__(self) -> None:
@@ -59,6 +60,8 @@ class PrefetchBuffer(Generic[_T]):
         self._levels: list[deque[BufferedRun[_T]]] = [deque() for _ in range(5)]
         self._ready = [0] * 5
         self._turns = DeficitRoundRobin(TopicConfig().priority_weights, starvation_ms=_STARVATION_MS)
+        self._taken: Slice[_T] | None = None
+        """Of which nothing is handed out yet."""
         self._current: tuple[Slice[_T], Iterator[object]] | None = None
         self._stopped: set[tuple[LeaseKey, bytes]] = set()
         self.size_bytes = 0
@@ -90,12 +93,12 @@ class PrefetchBuffer(Generic[_T]):
                 self._ready[run.level] += run.count
                 self.size_bytes += run.size_bytes
                 if self._current is not None and run.level < self._current[0].buffered.run.level:
-                    self._return_current()
+                    self._return()
 
     def take(self, limit: int, now_ms: int) -> Slice[_T] | None:
         """Up to `limit` rows of the run whose turn it is."""
         with self._mutex:
-            self._return_current()
+            self._return()
             turn = self._turns.next(self._ready, now_ms, limit)
             if turn is None:
                 return None
@@ -108,26 +111,42 @@ class PrefetchBuffer(Generic[_T]):
             buffered.row += row_count
             if not buffered.left:
                 self._unlist(buffered)
+            self._taken = taken
             return taken
 
-    def set_current(self, taken: Slice[_T], jobs: Iterator[object]) -> None:
-        """Makes a slice the current one; `jobs` yields each of its rows once."""
+    def set_current(self, taken: Slice[_T], jobs: Iterator[object]) -> bool:
+        """Makes the taken slice the current one; `jobs` yields each of its rows once. False: it was revoked, and is
+        in the buffer again."""
         with self._mutex:
-            self._current = (taken, jobs)
+            if self._taken is not taken:
+                return False
+            self._taken, self._current = None, (taken, jobs)
+            return True
 
-    def return_current(self) -> None:
-        """Puts back what was not handed out of the current slice."""
+    def hand_out(self, taken: Slice[_T]) -> bool:
+        """All of the taken slice is handed out. False: it was revoked, and is in the buffer again."""
         with self._mutex:
-            self._return_current()
+            if self._taken is not taken:
+                return False
+            self._taken = None
+            return True
+
+    def return_all(self) -> None:
+        """Puts back what was taken and not handed out."""
+        with self._mutex:
+            self._return()
 
     def give_back(self, taken: Slice[_T]) -> None:
-        """Puts back a slice of which nothing was handed out."""
+        """Puts back the taken slice, unless it was revoked."""
         with self._mutex:
-            self._put_back(taken, taken.last - taken.first)
+            if self._taken is taken:
+                self._return()
 
     def drop(self, run: HeldRun) -> None:
         """Removes what is left of a run."""
         with self._mutex:
+            if self._taken is not None and self._taken.buffered.run is run:
+                self._taken = None
             level = self._levels[run.level]
             for buffered in [buffered for buffered in level if buffered.run is run]:
                 level.remove(buffered)
@@ -137,7 +156,7 @@ class PrefetchBuffer(Generic[_T]):
     def stop_key(self, lease: LeaseKey, key: bytes) -> None:
         """The rest of a key's run is not handed out: the broker took it back with the message before it."""
         with self._mutex:
-            self._return_current()
+            self._return()
             listed = {buffered.run.lease for level in self._levels for buffered in level}
             self._stopped = {(known, name) for known, name in self._stopped | {(lease, key)} if known in listed}
 
@@ -151,7 +170,7 @@ class PrefetchBuffer(Generic[_T]):
     def drain(self) -> list[Span]:
         """Removes and returns everything that was not handed out."""
         with self._mutex:
-            self._return_current()
+            self._return()
             spans = [
                 (buffered.run, start, end)
                 for level in self._levels
@@ -164,7 +183,10 @@ class PrefetchBuffer(Generic[_T]):
             self.size_bytes = 0
         return spans
 
-    def _return_current(self) -> None:
+    def _return(self) -> None:
+        if self._taken is not None:
+            taken, self._taken = self._taken, None
+            self._put_back(taken, taken.last - taken.first)
         if self._current is not None:
             (taken, jobs), self._current = self._current, None
             self._put_back(taken, len(list(jobs)))

@@ -1,6 +1,8 @@
 """The prefetch buffer hands out every message once, urgent ones first, each level in order."""
 
 import operator
+import sys
+import threading
 from itertools import islice, pairwise
 from typing import Any
 
@@ -46,7 +48,7 @@ def test_everything_goes_out_once_and_in_order_inside_its_level(chosen: list[tup
             put[first] += range(offset, offset + second)
             offset += second
         elif step == "clear":
-            buffer.return_current()
+            buffer.return_all()
         elif (taken := buffer.take(first, now_ms)) is not None:
             run = taken.buffered.run
             jobs = iter(run.offsets()[taken.first : taken.last])
@@ -72,8 +74,40 @@ def test_something_more_urgent_clears_the_counter():
     buffer.add([run_of(11, 1, level=0)], 0.0)
     assert operator.length_hint(jobs) == 0
     assert buffer.count == 11
-    levels = [buffer.take(1, 2).buffered.run.level for _ in range(5)]
+    levels = []
+    for _ in range(5):
+        taken = buffer.take(1, 2)
+        assert buffer.hand_out(taken)
+        levels.append(taken.buffered.run.level)
     assert 0 in levels
+
+
+@pytest.mark.parametrize("revoke", ["stop_key", "return_all"])
+def test_what_is_revoked_before_it_is_handed_out_is_in_the_buffer(revoke: str):
+    buffer: PrefetchBuffer[Any] = PrefetchBuffer()
+    run = run_of(0, 3)
+    buffer.add([run], 0.0)
+    taken = buffer.take(3, 1)
+    if revoke == "stop_key":
+        buffer.stop_key(run.lease, b"a")
+        assert buffer.is_stopped(run.lease, b"a")
+    else:
+        buffer.return_all()
+    assert not buffer.set_current(taken, iter([0, 1, 2]))
+    assert not buffer.hand_out(taken)
+    buffer.give_back(taken)
+    assert buffer.count == 3
+
+
+def test_a_taken_slice_that_is_not_handed_out_comes_again():
+    buffer: PrefetchBuffer[Any] = PrefetchBuffer()
+    buffer.add([run_of(0, 3)], 0.0)
+    first = buffer.take(2, 1)
+    again = buffer.take(2, 1)
+    assert (again.first, again.last) == (first.first, first.last) == (0, 2)
+    assert buffer.hand_out(again)
+    buffer.drop(again.buffered.run)
+    assert buffer.take(2, 1) is None
 
 
 def test_a_run_is_stale_after_a_third_of_its_lease():
@@ -146,13 +180,38 @@ class _Job:
 def test_one_job_of_a_key_at_a_time():
     queues: KeyQueues[Any] = KeyQueues()
     first, second, third, other, free = _Job(b"a", 1), _Job(b"a", 2), _Job(b"a", 3, 2), _Job(b"b", 4), _Job(None, 5)
-    assert [queues.admit(job) for job in (first, second, third, other, free, free)] == [
-        True, False, False, True, True, True,
-    ]  # fmt: skip
+    jobs = iter([first, second, third, other, free, free])
+    handed_out = list(iter(lambda: queues.next_of(lambda: next(jobs, None)), None))
+    assert handed_out == [first, other, free, free]
     assert queues.drop_after(first, first.source.run.lease) == [second]
     assert queues.next_after(first) is third
     assert queues.next_after(third) is None
-    assert queues.admit(second)
+    assert queues.next_of(iter([second, None]).__next__) is second
     assert queues.next_after(free) is None
-    assert not queues.admit(first)
+    assert queues.next_of(iter([first, None]).__next__) is None
     assert queues.clear() == [first]
+
+
+def test_jobs_of_a_key_keep_their_order_between_threads():
+    queues: KeyQueues[Any] = KeyQueues()
+    jobs = iter([_Job(b"a", number) for number in range(3_000)])
+    done: list[int] = []
+
+    def work() -> None:
+        while (job := queues.next_of(lambda: next(jobs, None))) is not None:
+            while job is not None:
+                done.append(job.number)
+                job = queues.next_after(job)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert done == sorted(done)
+    assert len(done) == 3_000

@@ -396,11 +396,11 @@ def test_after_a_pause_what_lies_here_is_confirmed_before_it_is_handed_out(broke
     broker.add(b"a", b"b", b"c")
     with q.work("jobs", group="g", prefetch=3) as work:
         job = work.next_job()
-        work._buffer.return_current()
+        work._buffer.return_all()
         job.source.run.expires_at = 0.0
         assert work.next_job().value == b"b"
         assert broker.parts(EXTEND)[0].runs == [(0, 3)]
-        work._buffer.return_current()
+        work._buffer.return_all()
         job.source.run.expires_at = 0.0
         broker.expire()
         broker.add(b"d")

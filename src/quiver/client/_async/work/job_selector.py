@@ -35,6 +35,8 @@ class AsyncJobSelector:
                 limit = 1
             elif self._is_ours(taken):
                 return taken
+            else:
+                buffer.hand_out(taken)
 
     def may_be_expired(self, taken: Slice[AsyncOpenedRun]) -> bool:
         """Whether the lease should have ended by now: then only the broker knows whose it is."""

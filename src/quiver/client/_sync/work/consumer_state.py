@@ -39,5 +39,5 @@ class ConsumerState:
     def note_refused(self, error: QuiverError) -> None:
         """Something was refused that no caller waits for, or messages are damaged."""
         self.errors.append(error)
-        self.buffer.return_current()
+        self.buffer.return_all()
         self.news.set()

@@ -36,6 +36,8 @@ class JobSelector:
                 limit = 1
             elif self._is_ours(taken):
                 return taken
+            else:
+                buffer.hand_out(taken)
 
     def may_be_expired(self, taken: Slice[OpenedRun]) -> bool:
         """Whether the lease should have ended by now: then only the broker knows whose it is."""

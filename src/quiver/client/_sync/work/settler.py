@@ -280,7 +280,7 @@ class Settler:
         run, start, end, decision, error = refusal
         if isinstance(error, LeaseLost):
             self.leases.lose((run, start, end))
-            self._state.buffer.return_current()
+            self._state.buffer.return_all()
         elif part.decision.action != EXTEND:
             self.leases.reopen((run, start, end))
         if decision is not None:

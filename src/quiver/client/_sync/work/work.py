@@ -94,6 +94,14 @@ class Work:
                 return job
         return None
 
+    def ready_job(self) -> Job | None:
+        """The next job that is here already; after None, `refill` waits for more."""
+        return next(self._current, None)
+
+    def refill(self) -> bool:
+        """Waits until there are jobs for `ready_job`; False when there will be none. Raises as `next_job` does."""
+        return self._refill(self._wait_limit(None))
+
     def next_batch(self, timeout: Duration | None = None) -> JobBatch | None:
         """Waits for messages; None when the work was stopped or closed. MessageTimeout as in `next_job`."""
         self._broker.check_fork()
@@ -104,8 +112,12 @@ class Work:
             left = self._config.max_messages
             taken = self._next_slice(left, limit)
             while taken is not None:
-                slices.append(taken)
-                left -= taken.last - taken.first
+                if self._buffer.hand_out(taken):
+                    slices.append(taken)
+                    left -= taken.last - taken.first
+                if not slices:
+                    taken = self._next_slice(left, limit)
+                    continue
                 taken = self._selector.take(left) if left else None
                 if taken is not None and self._selector.may_be_expired(taken):
                     self._buffer.give_back(taken)
@@ -129,7 +141,7 @@ class Work:
         if self._broker.is_forked:
             return
         self._receiver.stop()
-        self._buffer.return_current()
+        self._buffer.return_all()
         self._state.news.set()
         self._state.loop_wake.set()
 
@@ -215,13 +227,12 @@ class Work:
         try:
             if self._current is not seen:
                 return True
-            taken = self._next_slice(_SLICE_JOBS, limit)
-            if taken is None:
-                return False
-            current = iter(jobs_of(taken))
-            self._buffer.set_current(taken, current)
-            self._current = current
-            return True
+            while (taken := self._next_slice(_SLICE_JOBS, limit)) is not None:
+                current = iter(jobs_of(taken))
+                if self._buffer.set_current(taken, current):
+                    self._current = current
+                    return True
+            return False
         finally:
             self._state.taking.release()
 

@@ -69,13 +69,15 @@ class Worker:
     def _next(self, counters: WorkerCounters) -> Job | None:
         """A job that may be handled now; None at the end."""
         while True:
+            ready = self._work.ready_job
+            job = self._queues.next_of(ready) if self._work.is_ordered else ready()
+            if job is not None:
+                return job
             try:
-                job = self._work.next_job()
+                if not self._work.refill():
+                    return None
             except LeaseLost as error:
                 _note_loss(error, counters)
-                continue
-            if job is None or not self._work.is_ordered or self._queues.admit(job):
-                return job
 
     def _next_of_key(self, job: Job) -> Job | None:
         if not self._work.is_ordered:
