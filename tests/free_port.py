@@ -18,11 +18,12 @@ def free_port() -> int:
     It lies below the range that outgoing connections take theirs from, so that a client that tries to reach a
     stopped server can neither take the port nor meet itself there. No port is returned twice.
     """
+    locks = _locks()
     while True:
         with socket.socket() as probe, contextlib.suppress(OSError):
             port = random.SystemRandom().randint(20_000, 32_000)
             probe.bind(("127.0.0.1", port))
-            fcntl.lockf(_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
             if port not in _returned:  # a process does not exclude itself
                 _returned.add(port)
                 return port
