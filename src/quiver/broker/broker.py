@@ -19,7 +19,7 @@ from quiver.delays.service import Delays
 from quiver.groups.service import Groups
 from quiver.life.service import MessageLives
 from quiver.messages.browse import Browse, BrowseRequest, MessagePage
-from quiver.messages.fetch import Fetch, FetchedSlice, FetchPart
+from quiver.messages.fetch import Fetch, FetchedSlice, FetchOptions, FetchPart
 from quiver.messages.producer_contacts import ProducerContacts
 from quiver.messages.publish import ProducerTransactions, Publish, Published, PublishFuture
 from quiver.metrics.backlog import BacklogCounter
@@ -345,25 +345,9 @@ class Broker:
         await self.topic_admin.ensure(topic)
         return await self.publishing.messages(topic, messages)
 
-    async def fetch(
-        self,
-        parts: Sequence[FetchPart],
-        *,
-        max_wait_ms: int,
-        min_bytes: int,
-        max_bytes: int,
-        read_committed: bool = True,
-        headers_only: bool = False,
-    ) -> list[FetchedSlice]:
+    async def fetch(self, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
         self.check_running()
-        return await self._fetch.fetch(
-            parts,
-            max_wait_ms=max_wait_ms,
-            min_bytes=min_bytes,
-            max_bytes=max_bytes,
-            read_committed=read_committed,
-            headers_only=headers_only,
-        )
+        return await self._fetch.fetch(parts, options)
 
     async def find_offset(
         self, topic_id: int, partition: int, position: Position, *, read_committed: bool = True

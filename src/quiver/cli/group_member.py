@@ -29,6 +29,7 @@ class GroupReading(NamedTuple):
     follow: bool
     shape: Format
     isolation: str
+    read_from: str = "leader"
 
 
 class Stopped(KeyboardInterrupt):
@@ -93,6 +94,7 @@ def _read(q: "Client", reading: GroupReading, stop: Stop) -> None:
         client_id=_CLIENT_ID,
         start=reading.start or "earliest",
         isolation=reading.isolation,
+        read_from=reading.read_from,
         on_assign=None if reading.follow else hold_back,
     )
     if not reading.follow:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+import msgspec
+
 from quiver.model.errors import CorruptData, OffsetOutOfRange, QuiverError
 from quiver.model.limits import MIB, Limits
 from quiver.model.position import Position
@@ -53,13 +55,21 @@ class FetchedSlice(NamedTuple):
     """Where a slice is counted when it is sent."""
 
 
-class _Wanted(NamedTuple):
+class FetchOptions(msgspec.Struct, frozen=True, array_like=True):
     """What a request asks for in all."""
 
+    max_wait_ms: int
     min_bytes: int
     max_bytes: int
-    read_committed: bool
+    read_committed: bool = True
+    """Slices end where the first open transaction begins."""
     headers_only: bool = False
+    """Slices have the headers of the frames without bodies, and sizes are those of the headers."""
+    nearest: bool = False
+    """For those who pass fetches on: from the replica of this node, where there is one."""
+
+    def with_(self, **changes: int | bool) -> "FetchOptions":
+        return msgspec.structs.replace(self, **changes)
 
     def is_met_by(self, answer: Sequence[FetchedSlice]) -> bool:
         total = 0
@@ -137,25 +147,12 @@ class Fetch:
         self.wait_seconds = Histogram()
         """How long fetches waited that found too little at first."""
 
-    async def fetch(
-        self,
-        parts: Sequence[FetchPart],
-        *,
-        max_wait_ms: int,
-        min_bytes: int,
-        max_bytes: int,
-        read_committed: bool = True,
-        headers_only: bool = False,
-    ) -> list[FetchedSlice]:
-        """Returns as soon as there are min_bytes or an error, or after max_wait_ms.
-
-        With `read_committed` slices end where the first open transaction begins. With `headers_only` they have the
-        headers of the frames without bodies, and sizes are those of the headers.
-        """
-        wanted = _Wanted(min_bytes, min(max_bytes, self._limits.fetch_bytes), read_committed, headers_only)
-        deadline = self._clock.monotonic() + max_wait_ms / 1000
+    async def fetch(self, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
+        """Returns as soon as there are min_bytes or an error, or after max_wait_ms."""
+        wanted = options.with_(max_bytes=min(options.max_bytes, self._limits.fetch_bytes))
+        deadline = self._clock.monotonic() + wanted.max_wait_ms / 1000
         answer = await self._read(parts, wanted)
-        if max_wait_ms > 0 and not wanted.is_met_by(answer):
+        if wanted.max_wait_ms > 0 and not wanted.is_met_by(answer):
             release(answer)
             news = _News()
             try:
@@ -163,12 +160,12 @@ class Fetch:
                 answer = await self._read_when_more(answer, wanted, deadline, news)
             finally:
                 news.stop()
-                self.wait_seconds.observe(self._clock.monotonic() + max_wait_ms / 1000 - deadline)
+                self.wait_seconds.observe(self._clock.monotonic() + wanted.max_wait_ms / 1000 - deadline)
         _count(answer)
         return answer
 
     async def _read_when_more(
-        self, answer: list[FetchedSlice], wanted: "_Wanted", deadline: float, news: "_News"
+        self, answer: list[FetchedSlice], wanted: FetchOptions, deadline: float, news: "_News"
     ) -> list[FetchedSlice]:
         """Goes on from an answer that is too little, whose slices are released."""
         while True:
@@ -220,7 +217,7 @@ class Fetch:
             if (committed.high_watermark, committed.last_stable) != (fetched.high_watermark, fetched.last_stable):
                 news.note(number)
 
-    async def _read(self, parts: Sequence[FetchPart], wanted: "_Wanted") -> list[FetchedSlice]:
+    async def _read(self, parts: Sequence[FetchPart], wanted: FetchOptions) -> list[FetchedSlice]:
         answer: list[FetchedSlice] = []
         budget, pace = wanted.max_bytes, Pace()
         try:
@@ -258,7 +255,7 @@ class Fetch:
             part, None, start, high_watermark, last_stable, partition.leader_epoch, ttl_ms=partition.ttl_ms
         )
 
-    async def _read_part(self, part: FetchPart, max_bytes: int, is_first: bool, wanted: "_Wanted") -> FetchedSlice:
+    async def _read_part(self, part: FetchPart, max_bytes: int, is_first: bool, wanted: FetchOptions) -> FetchedSlice:
         try:
             partition = self._partitions.get(part.topic_id, part.partition)
             log = partition.log

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from quiver.metrics.cluster_series import CLUSTER
 from quiver.telemetry.exposition import Kind, Series
 
 
@@ -377,6 +378,7 @@ AREAS: dict[str, tuple[Series, ...]] = {
         RECOVERY,
         DISK_FREE,
     ),
+    "Cluster": CLUSTER,
     "Node": (
         LOOP_LAG,
         CONNECTIONS,

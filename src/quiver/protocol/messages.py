@@ -68,6 +68,8 @@ class Fetch(Message, tag=3, frozen=True):
     read_committed: bool = True
     headers_only: bool = False
     """The payload has the headers of the frames one after the other, without bodies."""
+    nearest: bool = False
+    """A node of a cluster may send what its replica has, instead of what the leader sends."""
 
 
 class OffsetPart(msgspec.Struct, array_like=True, frozen=True):

@@ -14,7 +14,7 @@ from quiver.replication.leading.storage import UnitStorage
 from quiver.replication.messages import Buffer, Links, Message, Position
 from quiver.replication.settings import Member, ReplicationSettings
 from quiver.replication.unit import PREFIX, Unit, decode_unit, unit_key
-from quiver.storage.port import Storage
+from quiver.storage.port import Log, Storage
 from quiver.telemetry.supervised_task import SupervisedTask
 
 logger = logging.getLogger(__name__)
@@ -39,6 +39,10 @@ class ReplicatedNode:
         self._removals: dict[int, asyncio.Task[None]] = {}
         self._is_leaving = False
         self._known = asyncio.Event()
+        self.epochs_begun = 0
+        """Of all units that were led here."""
+        self.read_bytes = 0
+        """Of frames that clients read here although another node leads."""
         self.changed = asyncio.Event()
         """Set with the next change of some unit, and replaced: take it before you look."""
         self.task = SupervisedTask("the view of units", self._follow)
@@ -86,7 +90,9 @@ class ReplicatedNode:
         """
         if worker not in self._hosted:
             raise NotLeader(what=f"worker {worker}")
-        return await self._hosted[worker].lead()
+        storage = await self._hosted[worker].lead()
+        self.epochs_begun += 1
+        return storage
 
     async def release(self, worker: int) -> None:
         """The worker's broker has stopped. The key may go on naming this process."""
@@ -101,6 +107,20 @@ class ReplicatedNode:
     def status(self) -> list[UnitStatus]:
         found = (hosted.status() for _, hosted in sorted(self._hosted.items()))
         return [status for status in found if status is not None]
+
+    # for readers near this node
+
+    def log(self, worker: int, log_id: str) -> Log | None:
+        """This node's replica of a log of a worker that another node leads. It may have frames that are not
+        committed, and lack some that are."""
+        hosted = self._hosted.get(worker)
+        if hosted is None or hosted.leading is not None:
+            return None
+        replica = hosted.following.replicas.get(log_id)
+        return None if replica is None else replica.log
+
+    def count_read(self, size_bytes: int) -> None:
+        self.read_bytes += size_bytes
 
     # for other nodes
 

@@ -8,7 +8,7 @@ from quiver.broker.broker import Broker
 from quiver.broker.stats import BrokerStats
 from quiver.links.peers import Peers
 from quiver.messages.browse import BrowseRequest, MessagePage
-from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart
 from quiver.messages.publish import Published, PublishFuture
 from quiver.model.errors import QuiverError
 from quiver.model.message import NewMessage
@@ -26,7 +26,6 @@ from quiver.routing.looks.node import RoutedNode
 from quiver.routing.looks.numbers import OwnNote, RoutedMetrics, SharedNote
 from quiver.routing.looks.sampler import RoutedSampler
 from quiver.routing.messages.fetch import RoutedFetch
-from quiver.routing.messages.requests import FetchOptions
 from quiver.routing.messages.service import RoutedMessages
 from quiver.routing.outbox.targets import LinkedTargets
 from quiver.routing.owned_calls import OwnedCalls
@@ -63,6 +62,7 @@ class RoutedBroker:
         self._messages = RoutedMessages(local, owners, peers, passed_on)
         passed_on.logs = RoutedLogs(local, owners, peers, self._messages.produce)
         self._fetch = RoutedFetch(local, owners, peers)
+        self.near_reads = self._fetch.near
         self.groups = local.groups
         self.life = RoutedLives(local, owners, peers)
         self.traces = RoutedTraces(local, owners, peers, scatter)
@@ -167,17 +167,7 @@ class RoutedBroker:
         await self._topics.ensure(topic)
         return await self._messages.publish(topic, messages)
 
-    async def fetch(
-        self,
-        parts: Sequence[FetchPart],
-        *,
-        max_wait_ms: int,
-        min_bytes: int,
-        max_bytes: int,
-        read_committed: bool = True,
-        headers_only: bool = False,
-    ) -> list[FetchedSlice]:
-        options = FetchOptions(max_wait_ms, min_bytes, max_bytes, read_committed, headers_only)
+    async def fetch(self, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
         return await self._fetch.fetch(parts, options)
 
     async def find_offset(

@@ -26,25 +26,12 @@ from quiver_spark.source.slices import BrokerFiles, Slice
 _SECONDS = 2.0
 
 
-class FilesOfBroker:
-    """Where the files of a client's broker are on this machine, for as long as that broker runs."""
-
-    def __init__(self, client: quiver.Client) -> None:
-        self._client = client
-        self._found: BrokerFiles | None = None
-        self._is_known = False
-
-    def now(self) -> BrokerFiles | None:
-        """None if the broker runs elsewhere, or this user may not read its files."""
-        if not self._is_known or (self._found is not None and not are_here(self._found)):
-            self._found, self._is_known = files_at(self._http_url()), True
-        return self._found
-
-    def _http_url(self) -> str | None:
-        try:
-            return self._client.http_url()
-        except QuiverError:
-            return None
+def files_of_client(client: quiver.Client) -> BrokerFiles | None:
+    """Those of the broker that a client is connected to, if it runs on this machine and this user may read them."""
+    try:
+        return files_at(client.http_url())
+    except QuiverError:
+        return None
 
 
 def are_here(files: BrokerFiles) -> bool:
@@ -87,7 +74,7 @@ def _stored(slice_: Slice, log: LogReader, wants_body: WantsBody | None) -> Iter
 
 
 def files_at(url: str | None) -> BrokerFiles | None:
-    """Those of the broker with this HTTP interface, if it runs on this machine and this user may read them."""
+    """The same for the broker with this HTTP interface."""
     try:
         if url is None:
             return None

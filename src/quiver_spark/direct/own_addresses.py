@@ -1,14 +1,12 @@
 """Which addresses are of this machine."""
 
 import socket
-from functools import lru_cache
 from typing import Any
 
 from quiver.client.connection.address import parse_address
 
 
-@lru_cache(maxsize=1024)
-def is_here(address: str) -> bool:
+def is_own_address(address: str) -> bool:
     """Whether a socket can be bound to it: to one of another machine it cannot."""
     try:
         found = socket.getaddrinfo(parse_address(address).host, 0, type=socket.SOCK_STREAM)

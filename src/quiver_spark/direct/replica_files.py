@@ -6,6 +6,7 @@ offset and epoch have the same frames before it: one leader writes in an epoch, 
 before their logs agree with its leader's.
 """
 
+from functools import lru_cache
 from pathlib import Path
 
 from quiver.model.errors import QuiverError
@@ -14,32 +15,35 @@ from quiver.reader.log_reader import LogReader
 from quiver.reader.stored_frames import FrameRange, stored_frames
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.header import FrameHeader
+from quiver.system.clock import SystemClock
 from quiver_spark.broker_client import broker_client
-from quiver_spark.direct.broker_files import are_here, files_at
-from quiver_spark.direct.own_addresses import is_here
+from quiver_spark.direct.broker_files import files_at
+from quiver_spark.direct.known_files import KnownFiles
+from quiver_spark.direct.own_addresses import is_own_address
 from quiver_spark.source.options import ReadOptions
-from quiver_spark.source.slices import BrokerFiles, Slice
+from quiver_spark.source.slices import BrokerFiles, Replica, Slice
 
 _EVERYTHING = 2**62
-_known: dict[str | None, BrokerFiles | None] = {}
-"""Of this process: by the HTTP interface of a node."""
 
 
 def log_of_replica(slice_: Slice, options: ReadOptions) -> LogReader | None:
     """One whose files on this machine have the slice; None if there is none."""
     if slice_.offsets and options.local_files:
         for replica in slice_.replicas:
-            log = _log_in(_files(replica.http_url), slice_) if is_here(replica.address) else None
+            log = _log_in(_known_files(replica).now(), slice_)
             if log is not None and _agrees(log, slice_, options):
                 return log
     return None
 
 
-def _files(http_url: str | None) -> BrokerFiles | None:
-    found = _known.get(http_url)
-    if http_url not in _known or (found is not None and not are_here(found)):
-        found = _known[http_url] = files_at(http_url)
-    return found
+@lru_cache(maxsize=1024)
+def _known_files(replica: Replica) -> KnownFiles:
+    """Of this process."""
+
+    def find() -> BrokerFiles | None:
+        return files_at(replica.http_url) if is_own_address(replica.address) else None
+
+    return KnownFiles(find, SystemClock())
 
 
 def _log_in(files: BrokerFiles | None, slice_: Slice) -> LogReader | None:

@@ -40,8 +40,13 @@ class OptionMap:
         self._given_as = given_as
 
     @property
+    def ours(self) -> dict[str, str]:
+        """What was given, under our names in lower case."""
+        return {name: text for name, text in self._options.items() if text}
+
+    @property
     def is_empty(self) -> bool:
-        return not any(self._options.values())
+        return not self.ours
 
     def given_as(self, name: str) -> str:
         """The name under which the user gave an option."""

@@ -45,6 +45,7 @@ class BatchWriter(DataSourceArrowWriter):
             [(field.name, field.dataType.simpleString()) for field in schema.fields],
             use_partition_column=self._options.use_partition_column,
             use_topic_column=self._options.topic is None,
+            include_headers=self._options.include_headers,
         )
         key, token = self._options.commit_key, SystemRandomness().token(_WRITE_BYTES).hex()
         family = "" if key is None else f"{hashlib.sha256(key.encode()).hexdigest()[:_DIGITS]}."

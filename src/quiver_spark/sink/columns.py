@@ -19,9 +19,14 @@ _OF_BROKER = ("topic", "partition", "offset", "append_time")
 
 
 def check_written(
-    types: Sequence[tuple[str, str]], *, use_partition_column: bool, use_topic_column: bool = False
+    types: Sequence[tuple[str, str]],
+    *,
+    use_partition_column: bool,
+    use_topic_column: bool = False,
+    include_headers: bool = True,
 ) -> tuple[str, ...]:
     """The names of the columns to be taken from a DataFrame; raises InvalidRequest with the one that does not fit."""
+    types = [each for each in types if include_headers or each[0] != "headers"]
     names = [name for name, _ in types]
     advice = f"select {', '.join(TAKEN)} as far as they are there, and put anything else into value (to_json)"
     for name, kind in types:

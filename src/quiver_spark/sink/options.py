@@ -13,6 +13,7 @@ WRITE_OPTIONS = (
     "bootstrap",
     "topic",
     "usePartitionColumn",
+    "includeHeaders",
     "compression",
     "transactionTimeout",
     "timeout",
@@ -32,6 +33,8 @@ class WriteOptions(NamedTuple):
     """None: the column `topic` names the topic of each row."""
     bootstrap: str = DEFAULT_BOOTSTRAP
     use_partition_column: bool = False
+    include_headers: bool = True
+    """Whether the column `headers` is written."""
     compression: str = "none"
     transaction_timeout_ms: int = _TRANSACTION_MS
     """How long the rows of a task may wait for the commit of the batch."""
@@ -63,6 +66,7 @@ def write_options(options: Mapping[str, str], *, streaming: bool = False) -> Wri
         topic=None if topic is None else check_name(topic),
         bootstrap=given.address(),
         use_partition_column=given.flag("usePartitionColumn", False),
+        include_headers=given.flag("includeHeaders", True),
         compression=given.choice("compression", tuple(COMPRESSION_CODES)),
         transaction_timeout_ms=timeout_ms,
         timeout_seconds=given.milliseconds("timeout", "30s") / 1000,

@@ -51,6 +51,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             [(field.name, field.dataType.simpleString()) for field in schema.fields],
             use_partition_column=self._options.use_partition_column,
             use_topic_column=self._options.topic is None,
+            include_headers=self._options.include_headers,
         )
         place = self._options.checkpoint
         self._family = "" if place is None else hashlib.sha256(place.encode()).hexdigest()[:_DIGITS]

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 
 from quiver.model.errors import ConnectionLost
 from quiver.model.position import LATEST, Position
+from quiver.system.clock import SystemClock
 from quiver_spark.broker_client import broker_client, unreachable
-from quiver_spark.direct.broker_files import FilesOfBroker
+from quiver_spark.direct.broker_files import files_of_client
+from quiver_spark.direct.known_files import KnownFiles
 from quiver_spark.source.catalogue import TopicExtent, TopicFacts
 from quiver_spark.source.options import ReadOptions
 from quiver_spark.source.slices import Replica, Slice
@@ -15,7 +17,8 @@ class BrokerCatalogue:
     def __init__(self, options: ReadOptions) -> None:
         self._client = broker_client(options.bootstrap, options.timeout_seconds)
         self._committed = options.committed
-        self._files = FilesOfBroker(self._client) if options.local_files else None
+        client, clock = self._client, SystemClock()
+        self._files = KnownFiles(lambda: files_of_client(client), clock) if options.local_files else None
         self._replicas: dict[str, list[tuple[Replica, ...]]] = {}
         """By topic and partition, at the last look; none for a broker that is alone."""
         self._is_alone = not options.local_files
@@ -57,11 +60,12 @@ class BrokerCatalogue:
         return self._client.frames.offsets(topic.id, positions)
 
     def completed(self, slice_: Slice) -> Slice:
+        """In a cluster the files of the node that was asked say nothing of what is committed."""
+        if self._is_alone:
+            return slice_._replace(files=None if self._files is None else self._files.now())
         replicas = self._replicas.get(slice_.topic, ())
-        if slice_.partition < len(replicas) and replicas[slice_.partition]:
-            return slice_._replace(replicas=replicas[slice_.partition])
-        files = None if self._files is None else self._files.now()
-        return slice_ if files is None else slice_._replace(files=files)
+        known = slice_.partition < len(replicas)
+        return slice_._replace(replicas=replicas[slice_.partition] if known else ())
 
     def close(self) -> None:
         """The client is kept for the next use."""

@@ -162,6 +162,7 @@ public final class TopicCatalog implements TableCatalog {
     /** A topic. All its uses in a query with the same options share a source, so that they read the same messages. */
     public static final class TopicTable implements SupportsRead, SupportsWrite {
         private static final String[] OF_WRITES = {"topic", "bootstrap", "timeout"};
+        private static final String[] OF_COLUMNS = {"valueSchema", "includeHeaders"};
         private final String tableName;
         private final Map options;
         private final StructType tableSchema;
@@ -198,6 +199,14 @@ public final class TopicCatalog implements TableCatalog {
         }
 
         public ScanBuilder newScanBuilder(CaseInsensitiveStringMap given) {
+            for (int i = 0; i < OF_COLUMNS.length; i++) {
+                if (given.containsKey(OF_COLUMNS[i])) {
+                    throw new IllegalArgumentException(
+                        "option '" + OF_COLUMNS[i] + "' comes too late for a table, whose columns are known before the"
+                        + " options of a query: store a schema (store_schema), or make a catalog with the option"
+                        + " (register_tables)");
+                }
+            }
             Map all = new HashMap(options);
             all.putAll(given);
             CaseInsensitiveStringMap read = new CaseInsensitiveStringMap(all);

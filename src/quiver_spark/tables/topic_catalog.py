@@ -103,6 +103,6 @@ def _install(spark: "SparkSession", catalog: str, options: dict[str, str]) -> No
     schema = None if has_own_columns else jvm.org.apache.spark.sql.types.StructType.fromDDL(spark_schema())
     sessions: Any = spark._jsparkSession
     manager = sessions.sessionState().catalogManager()
-    every = {**options, "bootstrap": given.address()}
+    every = {**given.ours, "bootstrap": given.address()}
     tables = TopicTables(given.address(), given.milliseconds("timeout", _TIMEOUT) / 1000)
     compiled(spark.sparkContext, CATALOG_CLASS).install(manager, catalog, every, schema, tables)

@@ -3,11 +3,13 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import quiver
 from blackbox.cluster.replicated_nodes import NODES, SECONDS, Nodes, StartBroker
+from blackbox.metrics.scraped import total, values
 from blackbox.processes.broker_process import BrokerExited, wait_until
 from blackbox.processes.cli_process import Cli
 from etcd_cluster import EtcdCluster, program, running_etcd
@@ -107,12 +109,62 @@ def test_a_clean_stop_moves_leaderships_first(cluster: Nodes) -> None:
         assert len(list(q.read("orders", start="earliest", end="latest"))) == 2
 
 
+def test_the_nearest_replica_is_read(cluster: Nodes) -> None:
+    near = cluster.nodes[3]
+    with quiver.connect(near.address) as q:
+        q.topics.create("orders", partitions=6)
+        with q.producer("orders") as producer:
+            producer.send_many([b"%d" % number for number in range(2_000)], keys=[b"%d" % n for n in range(2_000)])
+        cluster.await_all_in_sync(1)
+
+        def read(**options: Any) -> list[tuple[int, int, bytes]]:
+            messages = q.read("orders", start="earliest", end="latest", **options)
+            return sorted((message.partition, message.offset, message.value) for message in messages)
+
+        everything = read()
+        assert len(everything) == 2_000
+        assert total(near, "quiver_replica_read_bytes_total") == 0
+        assert read(read_from="nearest") == everything
+        from_replicas = total(near, "quiver_replica_read_bytes_total")
+        assert from_replicas > 0, "node 3 does not lead everything"
+        seen = set()
+        with q.stream("orders", group="readers", read_from="nearest") as messages:
+            for message in messages:
+                seen.add((message.partition, message.offset, message.value))
+                if len(seen) == 2_000:
+                    break
+        assert sorted(seen) == everything
+        assert total(near, "quiver_replica_read_bytes_total") > from_replicas
+        cluster.nodes[1].kill()
+        assert read(read_from="nearest") == everything, "also while leaders change"
+        with pytest.raises(QuiverError, match="leader, nearest"):
+            q.read("orders", read_from="somewhere")
+    printed = Cli(near.address)("consume", "orders", "--read-from", "nearest").stdout
+    assert len(printed.splitlines()) == 2_000
+
+
 def test_without_a_second_replica_nothing_is_acked(cluster: Nodes) -> None:
     with quiver.connect(cluster.address, timeout=2) as q:
         q.topics.create("orders", partitions=1)
         q.publish("orders", b"before")
+        cluster.await_all_in_sync(3)
+        left = cluster.nodes[3]
+        assert total(left, "quiver_cluster_units", role="leader") == len(cluster.status(3)["workers"]) / 3
+        assert total(left, "quiver_cluster_units_refusing") == total(left, "quiver_cluster_units_behind") == 0
+
+        def epochs() -> float:
+            return sum(total(cluster.nodes[number], "quiver_cluster_epochs_total") for number in (2, 3))
+
+        epochs_before = epochs()
         cluster.nodes[1].kill()
+        wait_until(lambda: total(left, "quiver_cluster_units_behind"), SECONDS, "node 1 leaves the sets")
+        wait_until(lambda: epochs() > epochs_before, SECONDS, "others lead what it led")
         cluster.nodes[2].kill()
+        wait_until(lambda: total(left, "quiver_cluster_units_refusing"), SECONDS, "nothing is accepted")
+        assert {labels[1] for labels in values(left, "quiver_replica_lag_bytes")} == {
+            "('node', '1')",
+            "('node', '2')",
+        }
         with pytest.raises(QuiverError) as refused:
             q.publish("orders", b"alone")
         assert refused.value.retryable
@@ -122,9 +174,9 @@ def test_without_a_second_replica_nothing_is_acked(cluster: Nodes) -> None:
         cluster.nodes[number].wait_ready(SECONDS)
     with quiver.connect(cluster.address) as q:
         q.publish("orders", b"after")
-        values = [message.value for message in q.read("orders", start="earliest", end="latest")]
-    assert values[0] == b"before"
-    assert values[-1] == b"after"
+        stored = [message.value for message in q.read("orders", start="earliest", end="latest")]
+    assert stored[0] == b"before"
+    assert stored[-1] == b"after"
 
 
 def test_whose_disk_it_is(cluster: Nodes, tmp_path: Path) -> None:

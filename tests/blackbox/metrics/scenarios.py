@@ -10,7 +10,7 @@ from typing import Any
 import quiver
 from blackbox.callers.http_queue import HttpQueue
 from blackbox.processes.broker_process import BrokerProcess
-from quiver.metrics import series
+from quiver.metrics import cluster_series, series
 from quiver.telemetry.exposition import Series
 
 _numbers = itertools.count()
@@ -250,6 +250,12 @@ ELSEWHERE = {
     series.BUFFERED: "test_postgres_buffer takes a database away",
     series.BUFFER_MESSAGES: "the same",
     series.BUFFER_BYTES: "the same",
+    cluster_series.UNITS: "test_replicated_cluster kills nodes",
+    cluster_series.UNITS_BEHIND: "the same",
+    cluster_series.UNITS_REFUSING: "the same",
+    cluster_series.REPLICA_LAG: "the same",
+    cluster_series.EPOCHS: "the same",
+    cluster_series.REPLICA_READ_BYTES: "it reads from the nearest node",
     series.TRACE_EVENTS_DROPPED: "so do spans that cannot be written, in the same test",
 }
 CONSTANT = {series.BUILD_INFO: "it says which version runs"}

@@ -47,6 +47,8 @@ class ObjectStoreServer:
         self._lock = threading.Lock()
         self._faults: list[list[Any]] = []
         self.requests: list[tuple[str, str]] = []
+        self.signed: set[str] = set()
+        """What the bodies of uploads were signed with."""
         files = fs.S3FileSystem(**self._credentials(), endpoint_override=self.url, allow_bucket_creation=True)
         files.create_dir(BUCKET)
         self.files = files
@@ -122,6 +124,8 @@ def _handler(server: ObjectStoreServer) -> type[BaseHTTPRequestHandler]:
                 time.sleep(1.0)
             if fault and kind == "call":
                 fault.do()
+            if self.command == "PUT":
+                server.signed.add(self.headers.get("x-amz-content-sha256", ""))
             kept = {name: value for name, value in self.headers.items() if name.lower() not in _OF_THIS_HOP}
             status, headers, content = server.forward(self.command, self.path, kept, body)
             if kind == "late":

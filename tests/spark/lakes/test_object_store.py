@@ -125,6 +125,51 @@ def test_a_store_that_is_slow_refuses_and_loses_responses(
     assert rows_of(spark, lake) == sdk_rows(spark_broker, topic)
 
 
+def test_an_iceberg_lake_in_a_store_that_refuses_and_loses_responses(
+    run: Callable[..., Summary],
+    spark: "SparkSession",
+    spark_broker: BrokerProcess,
+    lake: str,
+    server: ObjectStoreServer,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setenv("PYICEBERG_CATALOG__TESTS__URI", f"sqlite:///{tmp_path}/catalog.sqlite")
+    topic = new_topic(spark_broker)
+    publish(spark_broker, topic, 20)
+    run(topic, "iceberg")
+    publish(spark_broker, topic, 20)
+    metadata = "/metadata/"
+    with server.faults(*(Fault("PUT", part, kind) for part in (".parquet", metadata) for kind in ("error", "lost"))):
+        assert run(topic, "iceberg").rows == 20
+    assert rows_of(spark, lake) == sdk_rows(spark_broker, topic)
+    publish(spark_broker, topic, 20)
+    with server.faults(Fault("PUT", metadata, "error", times=1000)), pytest.raises(QuiverError, match=lake):
+        run(topic, "iceberg")
+    assert run(topic, "iceberg").rows == 20
+    assert rows_of(spark, lake) == sdk_rows(spark_broker, topic)
+
+
+@pytest.mark.parametrize("chosen", ["when_required", "when_supported"])
+def test_how_bodies_are_signed(
+    run: Callable[..., Summary],
+    spark: "SparkSession",
+    spark_broker: BrokerProcess,
+    lake: str,
+    server: ObjectStoreServer,
+    monkeypatch: pytest.MonkeyPatch,
+    chosen: str,
+) -> None:
+    """With checksums after the body, no SHA-256 of each part is computed (docs/lake.md)."""
+    monkeypatch.setenv("AWS_REQUEST_CHECKSUM_CALCULATION", chosen)
+    server.signed.clear()
+    topic = new_topic(spark_broker)
+    publish(spark_broker, topic, 30)
+    assert run(topic).rows == 30
+    assert rows_of(spark, lake) == sdk_rows(spark_broker, topic)
+    assert any(each.startswith("STREAMING-UNSIGNED") for each in server.signed) == (chosen == "when_supported")
+
+
 def test_a_worker_that_is_killed(
     run: Callable[..., Summary],
     spark: "SparkSession",

@@ -73,7 +73,13 @@ def test_rows_go_to_the_topics_they_name_in_one_transaction(spark: SparkSession,
     frame.write.format("quiver").options(**writer).mode("append").save()
     found = [sorted(int(row.value or b"") for row in sdk_rows(spark_broker, topic)) for topic in (left, right)]
     assert found == [[n for n in range(200) if n % 3 == 0], [n for n in range(200) if n % 3]]
+    again = frame.selectExpr("value", "topic", "array(named_struct('key', 'a', 'value', value)) AS headers")
+    with pytest.raises(PySparkException, match=r"select map_from_entries\(headers\) AS headers"):
+        again.write.format("quiver").options(**writer).mode("append").save()
+    few = again.where("value < 2").write.format("quiver").options(**writer, includeHeaders="false")
+    few.mode("append").save()
+    assert [len(sdk_rows(spark_broker, topic)) for topic in (left, right)] == [68, 134]
     nowhere = frame.unionAll(spark.sql("SELECT 'x' AS value, 'is-missing' AS topic"))
     with pytest.raises(PySparkException, match="is-missing"):
         nowhere.write.format("quiver").options(**writer).mode("append").save()
-    assert [len(sdk_rows(spark_broker, topic)) for topic in (left, right)] == [67, 133]
+    assert [len(sdk_rows(spark_broker, topic)) for topic in (left, right)] == [68, 134]

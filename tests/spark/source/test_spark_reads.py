@@ -175,6 +175,28 @@ def test_what_retention_removes_between_plan_and_read(
     assert gone in caplog.text
 
 
+def test_a_topic_created_again_between_plan_and_read(
+    spark_broker: BrokerProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With more partitions, and messages of its own, which are not those that were planned."""
+    topic = new_topic(spark_broker, partitions=1)
+    publish(spark_broker, topic, 20)
+    options = read_options({"topic": topic, "bootstrap": spark_broker.address}, now_ms=0)
+    [slice_] = plan(options, cores=1)
+    with quiver.connect(spark_broker.address) as client:
+        client.topics.add_partitions(topic, 2)
+        publish(spark_broker, topic, 20)
+        planned = [batch.num_rows for batch in read_slice(slice_, options)]
+        assert planned == [20], "not what came after the plan"
+        client.topics.delete(topic)
+        client.topics.create(topic, partitions=3)
+    publish(spark_broker, topic, 30)
+    with pytest.raises(quiver.errors.QuiverError, match=f"topic '{topic}' was deleted"):
+        list(read_slice(slice_, options))
+    assert list(read_slice(slice_, options._replace(fail_on_data_loss=False))) == []
+    assert f"topic '{topic}' was deleted" in caplog.text
+
+
 def test_what_is_wrong_is_said(load: Load, mixed: tuple[str, Any, Any]) -> None:
     """What each option takes is checked in tests/unit/spark; here, that Spark's users hear of it."""
     with pytest.raises(PySparkException, match=r"there is no option 'topik' .*did you mean 'topic'\?"):

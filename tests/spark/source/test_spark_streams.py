@@ -12,6 +12,8 @@ from pyspark.sql.types import LongType, StructType
 
 import quiver
 from blackbox.processes.broker_process import BrokerProcess
+from blackbox.processes.tcp_proxy import Fault, TcpProxy
+from quiver.protocol.messages import DescribeTopic
 from quiver_spark.source.stream_reader import StreamReader
 from spark.topic_rows import Row, mixed_topic, new_topic, publish, sdk_rows, spark_rows, without
 
@@ -132,7 +134,7 @@ def test_what_is_wrong_with_a_stream_is_said(follow: Callable[..., Following]) -
 class Planned:
     """The stream reader as Spark calls it, one micro-batch after the other, without Spark."""
 
-    def __init__(self, broker: BrokerProcess, **options: str) -> None:
+    def __init__(self, broker: BrokerProcess | TcpProxy, **options: str) -> None:
         schema = StructType().add("offset", LongType())
         self._reader = StreamReader({"bootstrap": broker.address, **options}, schema)
         self.at: dict[str, Any] = {}
@@ -221,6 +223,27 @@ def test_a_named_topic_that_is_deleted(spark_broker: BrokerProcess, while_planne
         client.topics.create(topic, partitions=1)
         publish(spark_broker, topic, 4)
         assert query.offsets() == [0, 1, 2, 3]
+
+
+def test_an_end_that_is_named_too_early(spark_broker: BrokerProcess) -> None:
+    """As by a leader of a cluster that was deposed and does not know it: the next look says what there is."""
+    topic = new_topic(spark_broker, partitions=1)
+    publish(spark_broker, topic, 10)
+    looks: list[int] = []
+
+    def look(count: int) -> Fault:
+        looks.append(count)
+        if count == 2:
+            publish(spark_broker, topic, 10)
+        return Fault.PASS
+
+    with quiver.connect(spark_broker.address) as client:
+        topic_id = client.topics.describe(topic).id
+    with TcpProxy(spark_broker.address, look, kinds=(DescribeTopic,)) as proxy:
+        query = Planned(proxy, topic=topic)
+        query.at = {topic: {"id": topic_id, "0": 15}}
+        assert query.offsets() == list(range(15, 20))
+    assert len(looks) == 2
 
 
 def test_a_stream_starts_at_places_that_exist(spark_broker: BrokerProcess) -> None:

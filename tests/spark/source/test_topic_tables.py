@@ -62,9 +62,15 @@ def test_topics_of_a_broker_in_the_same_process_are_tables(
         ("SELECT * FROM quiver.nowhere", "there is no topic 'nowhere' at 127.0.0.1"),
         ("CREATE TABLE quiver.more (a INT)", "create, alter and delete topics with quiver topic"),
         ("DROP TABLE quiver.copies", "create, alter and delete topics with quiver topic"),
+        (
+            "SELECT value FROM quiver.copies WITH (valueSchema = 'id BIGINT')",
+            r"'valueSchema' comes too late .*store a",
+        ),
+        ("SELECT * FROM quiver.copies WITH (includeHeaders = 'false')", r"'includeHeaders' comes too late"),
     ):
         with pytest.raises(PySparkException, match=says):
-            spark.sql(wrong)
+            spark.sql(wrong).collect()
+    assert [spark.sql(f"SHOW TABLES IN quiver LIKE '{name}'").count() for name in ("copies", "nowhere")] == [1, 0]
     shown = repr(quiver_spark.display(spark.table("quiver.copies").select("key", "value"), rows=2))
     assert shown.splitlines() == [
         "key  value",
@@ -123,7 +129,7 @@ def test_a_schema_is_stored_for_all_who_read_a_topic(spark: SparkSession, embedd
 
 def test_a_catalog_is_as_wide_as_its_broker(spark: SparkSession, spark_broker: BrokerProcess) -> None:
     """Topics that come, go and come again are what the catalog shows; two catalogs are two brokers."""
-    quiver_spark.register_tables(spark, "other", bootstrap=spark_broker.address)
+    quiver_spark.register_tables(spark, "other", **{"kafka.bootstrap.servers": spark_broker.address})
     topic = new_topic(spark_broker)
     with quiver.connect(spark_broker.address) as client:
         client.publish(topic, b"first")

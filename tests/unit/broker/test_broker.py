@@ -8,7 +8,7 @@ import pytest
 
 from quiver.broker.broker import Broker, BrokerSettings
 from quiver.messages.browse import BrowseRequest
-from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart
 from quiver.messages.publish import Published
 from quiver.model.errors import (
     DiskFull,
@@ -57,7 +57,7 @@ async def values_of(fetched: FetchedSlice) -> list[bytes | None]:
 
 
 async def fetch_one(broker: Broker, part: FetchPart, wait_ms: int = 0) -> FetchedSlice:
-    [fetched] = await broker.fetch([part], max_wait_ms=wait_ms, min_bytes=1, max_bytes=1 << 20)
+    [fetched] = await broker.fetch([part], FetchOptions(wait_ms, 1, 1 << 20))
     return fetched
 
 
@@ -77,7 +77,7 @@ async def test_frames_come_back_in_order_with_offsets(broker: Broker) -> None:
 async def test_a_waiting_fetch_wakes_when_data_comes(broker: Broker) -> None:
     topic = await broker.create_topic("orders", {})
     parts = [FetchPart(topic.id, number, 0, 1 << 20) for number in range(3)]
-    waiting = asyncio.create_task(broker.fetch(parts, max_wait_ms=60_000, min_bytes=1, max_bytes=1 << 20))
+    waiting = asyncio.create_task(broker.fetch(parts, FetchOptions(60_000, 1, 1 << 20)))
     await asyncio.sleep(0)
     await broker.produce(topic.id, 2, frame(b"news"))
     answers = await asyncio.wait_for(waiting, 5)
@@ -87,9 +87,7 @@ async def test_a_waiting_fetch_wakes_when_data_comes(broker: Broker) -> None:
 async def test_a_fetch_that_waits_for_more_bytes_answers_with_what_there_is_in_the_end(broker: Broker) -> None:
     topic = await broker.create_topic("orders", {})
     await broker.produce(topic.id, 0, frame(b"little"))
-    [fetched] = await broker.fetch(
-        [FetchPart(topic.id, 0, 0, 1 << 20)], max_wait_ms=10, min_bytes=1 << 20, max_bytes=1 << 20
-    )
+    [fetched] = await broker.fetch([FetchPart(topic.id, 0, 0, 1 << 20)], FetchOptions(10, 1 << 20, 1 << 20))
     assert await values_of(fetched) == [b"little"]
 
 
@@ -97,7 +95,7 @@ async def test_errors_of_one_part_leave_the_others_alone(broker: Broker) -> None
     topic = await broker.create_topic("orders", {})
     await broker.produce(topic.id, 0, frame(b"a"))
     parts = [FetchPart(topic.id, 0, 0, 100), FetchPart(topic.id, 9, 0, 100), FetchPart(topic.id, 1, 5, 100)]
-    good, no_partition, too_far = await broker.fetch(parts, max_wait_ms=60_000, min_bytes=10**6, max_bytes=10**6)
+    good, no_partition, too_far = await broker.fetch(parts, FetchOptions(60_000, 10**6, 10**6))
     assert await values_of(good) == [b"a"]
     assert isinstance(no_partition.error, PartitionNotFound)
     assert isinstance(too_far.error, OffsetOutOfRange)
@@ -198,9 +196,7 @@ async def test_single_messages_share_frames_and_keep_their_fields(broker: Broker
     assert page.messages[2].priority is Priority.CRITICAL
     assert page.next_offset == 3
     topic = broker.topic("orders")
-    [fetched] = await broker.fetch(
-        [FetchPart(topic.id, 0, 0, 1 << 20)], max_wait_ms=0, min_bytes=1, max_bytes=1 << 20
-    )
+    [fetched] = await broker.fetch([FetchPart(topic.id, 0, 0, 1 << 20)], FetchOptions(0, 1, 1 << 20))
     assert fetched.slice is not None
     assert len(list(split_frames(await fetched.slice.read()))) == 2
     fetched.slice.release()

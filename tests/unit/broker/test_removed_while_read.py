@@ -6,7 +6,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.messages.browse import BrowseRequest
-from quiver.messages.fetch import FetchPart
+from quiver.messages.fetch import FetchOptions, FetchPart
 from quiver.messages.stored_rows import read_rows
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.message import NewMessage
@@ -33,7 +33,7 @@ async def fetch(broker: Broker) -> list[bytes | None]:
     start, values = 0, list[bytes | None]()
     while True:
         part = FetchPart(broker.topic("t").id, 0, start, 1000)
-        [fetched] = await broker.fetch([part], max_wait_ms=0, min_bytes=1, max_bytes=1 << 20)
+        [fetched] = await broker.fetch([part], FetchOptions(0, 1, 1 << 20))
         if isinstance(fetched.error, OffsetOutOfRange):
             start = int(fetched.error.details["earliest"])
             continue

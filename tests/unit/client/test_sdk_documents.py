@@ -20,7 +20,7 @@ BETWEEN_PARTS = {
     "Transaction": {"give_up"},
     "Transactional": {"enter", "is_reserved", "reserve", "set_timeout"},
     "Transactions": {"abort_all"},
-    "Work": {"after_fork", "check_fork", "give_back"},
+    "Work": {"after_fork", "check_fork", "give_back", "ready_job", "refill"},
 }
 """What parts of the client call of each other; users have no use for it."""
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from quiver.messages.browse import BrowseRequest
-from quiver.messages.fetch import FetchPart
+from quiver.messages.fetch import FetchOptions, FetchPart
 from quiver.model.settlement import ACK, Receipt
 from quiver.testing.held_storage import HeldStorage, Hold
 from unit.queues.queue_broker import QueueBroker, values
@@ -77,13 +77,13 @@ async def test_whoever_looks_hides_nothing_that_is_being_written(
 async def test_readers_see_it_when_the_loop_has_heard_of_it(queue: QueueBroker) -> None:
     topic = queue.broker.topic("jobs")
     hold, publishing = await publish_halfway(queue, b"new")
-    [before] = await queue.broker.fetch([FetchPart(topic.id, 0, 1, 1000)], max_wait_ms=0, min_bytes=1, max_bytes=1000)
+    [before] = await queue.broker.fetch([FetchPart(topic.id, 0, 1, 1000)], FetchOptions(0, 1, 1000))
     assert (before.slice, before.high_watermark, before.last_stable) == (None, 1, 1)
     page = await queue.broker.read_messages("jobs", 0, BrowseRequest(offset=0, limit=10))
     details = await queue.broker.describe("jobs")
     assert (len(page.messages), page.next_offset, details.partitions[0].end_offset) == (1, 1, 1)
     waiting = asyncio.create_task(
-        queue.broker.fetch([FetchPart(topic.id, 0, 1, 1000)], max_wait_ms=60_000, min_bytes=1, max_bytes=1000)
+        queue.broker.fetch([FetchPart(topic.id, 0, 1, 1000)], FetchOptions(60_000, 1, 1000))
     )
     receiving = asyncio.create_task(queue.receive("jobs", wait_ms=60_000))
     await asyncio.sleep(0)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.broker.broker import Broker
-from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart
 from quiver.model.errors import TopicNotFound
 from quiver.records.build import build_frame
 from quiver.records.read import open_frame
@@ -29,7 +29,7 @@ async def wide_topic(broker: Broker) -> list[FetchPart]:
 
 
 def waiting_fetch(broker: Broker, parts: list[FetchPart], min_bytes: int = 1) -> "asyncio.Task[list[FetchedSlice]]":
-    return asyncio.create_task(broker.fetch(parts, max_wait_ms=60_000, min_bytes=min_bytes, max_bytes=1 << 20))
+    return asyncio.create_task(broker.fetch(parts, FetchOptions(60_000, min_bytes, 1 << 20)))
 
 
 async def parked(broker: Broker, parts: list[FetchPart]) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from quiver.broker.broker import Broker
 from quiver.messages.browse import BrowseRequest
-from quiver.messages.fetch import FetchPart
+from quiver.messages.fetch import FetchOptions, FetchPart
 from quiver.model.message import NewMessage
 from quiver.model.queue import ReceiveRequest
 from quiver.records.build import build_frame
@@ -57,9 +57,7 @@ async def test_rates_are_differences_of_counters_over_the_time_between(broker: B
     assert first.rates.published_messages == 0.0, "counters since the start are no rate"
     await publish(broker, "orders", 300)
     await broker.read_messages("orders", 0, BrowseRequest(limit=50))
-    [fetched] = await broker.fetch(
-        [FetchPart(topic.id, 0, 7, 1 << 20)], max_wait_ms=0, min_bytes=1, max_bytes=1 << 20
-    )
+    [fetched] = await broker.fetch([FetchPart(topic.id, 0, 7, 1 << 20)], FetchOptions(0, 1, 1 << 20))
     assert fetched.slice is not None
     fetched.slice.release()
     sample = await next_sample(broker, clock)
@@ -90,7 +88,7 @@ async def test_a_deleted_topic_and_one_with_its_name_make_no_rate_negative(
 async def test_a_fetch_that_waited_counts_once(broker: Broker) -> None:
     topic = await broker.create_topic("orders", {"partitions": 1})
     fetch = asyncio.create_task(
-        broker.fetch([FetchPart(topic.id, 0, 0, 1 << 20)], max_wait_ms=60_000, min_bytes=200, max_bytes=1 << 20)
+        broker.fetch([FetchPart(topic.id, 0, 0, 1 << 20)], FetchOptions(60_000, 200, 1 << 20))
     )
     while not fetch.done():
         frame = build_frame([b"v"], timestamp_ms=1)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from quiver.messages.browse import BrowseRequest
-from quiver.messages.fetch import FetchedSlice, FetchPart, release
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart, release
 from quiver.model.errors import PartitionNotFound, QuiverError, TopicNotFound, UnknownProducer, WorkerUnavailable
 from quiver.model.limits import MIB
 from quiver.model.message import NewMessage
@@ -43,7 +43,7 @@ async def fetch(
     workers: WorkerSet, worker: int, wanted: list[FetchPart], *, wait_ms: int = 0, min_bytes: int = 1, most: int = MIB
 ) -> list[FetchedSlice]:
     broker = workers[worker].broker
-    return await broker.fetch(wanted, max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=most)
+    return await broker.fetch(wanted, FetchOptions(wait_ms, min_bytes, most))
 
 
 async def values(fetched: list[FetchedSlice]) -> list[int]:

@@ -9,7 +9,7 @@ import pytest_asyncio
 from tests.unit.queues.queue_broker import QueueBroker
 
 from quiver.messages.browse import BrowseRequest
-from quiver.messages.fetch import FetchPart
+from quiver.messages.fetch import FetchOptions, FetchPart
 from quiver.model.errors import (
     DiskFull,
     GroupKindMismatch,
@@ -144,9 +144,7 @@ async def test_fetch_ends_at_the_last_stable_offset_and_names_what_was_aborted(b
 
     async def fetch(offset: int, *, committed: bool) -> Any:
         part = FetchPart(topic, 0, offset, 10**6)
-        [found] = await bank.broker.fetch(
-            [part], max_wait_ms=0, min_bytes=1, max_bytes=10**6, read_committed=committed
-        )
+        [found] = await bank.broker.fetch([part], FetchOptions(0, 1, 10**6, read_committed=committed))
         return found
 
     found = await fetch(0, committed=True)

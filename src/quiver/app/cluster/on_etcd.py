@@ -17,6 +17,7 @@ from quiver.cluster.membership.unit_decisions import UnitDecisions
 from quiver.coordination.etcd.address import EtcdAddress, parse_etcd_address
 from quiver.coordination.etcd.coordination import EtcdCoordination
 from quiver.coordination.view import View
+from quiver.metrics.sources.replicas import ReplicaNumbers
 from quiver.model.errors import InvalidSetting
 from quiver.replication.clean_stop import CleanStop
 from quiver.replication.node import ReplicatedNode
@@ -118,6 +119,8 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
     node = ClusterNode(record, parts, network=TcpNetwork(), randomness=randomness)
     calls.peers = node.gateway.peers
     serve_node_calls(node.gateway.handlers, replicas)
+    node.gateway.broker.near_reads.replicas = replicas
+    node.gateway.local.metrics.sources.append(ReplicaNumbers(replicas))
     return node
 
 

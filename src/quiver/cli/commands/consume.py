@@ -14,6 +14,7 @@ from quiver.cli.group_member import GroupReading, read_as_member
 from quiver.cli.lazy_group import command_app
 from quiver.cli.options.isolation import Isolation, IsolationOption
 from quiver.cli.options.names import TopicArgument, complete_groups
+from quiver.cli.options.read_from import ReadFrom, ReadFromOption
 from quiver.model.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def consume(
         ),
     ] = None,
     isolation: IsolationOption = Isolation.READ_COMMITTED,
+    read_from: ReadFromOption = ReadFrom.LEADER,
     include_expired: Annotated[bool, typer.Option("--include-expired", help="Also print expired messages.")] = False,
     format: Annotated[str, typer.Option("--format", help=FORMAT_HELP)] = "value",
     address: AddressOption = DEFAULT_ADDRESS,
@@ -65,7 +67,7 @@ def consume(
     with connect(address) as q:
         try:
             if group is not None:
-                read_as_member(q, GroupReading(topic, group, start, count, follow, shape, isolation))
+                read_as_member(q, GroupReading(topic, group, start, count, follow, shape, isolation, read_from))
                 return
             stop = None if follow else (end or "latest")
             reader = q.read(
@@ -75,6 +77,7 @@ def consume(
                 partitions=partition or None,
                 isolation=isolation,
                 include_expired=include_expired,
+                read_from=read_from,
             )
             batches = reader.batches() if fits is None else _fitting(fits, reader.batches())
             _print(_row_batches(topic, batches, shape.fields), count, shape)

@@ -39,7 +39,7 @@ from quiver.client.produce.options import (
 from quiver.client.produce.published import Published
 from quiver.client.produce.tracing import new_tracing
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
-from quiver.client.read.options import reader_config
+from quiver.client.read.options import ReadOptions, reader_config
 from quiver.client.search.options import SearchOptions, search_request
 from quiver.client.stream.options import StreamOptions, stream_config
 from quiver.client.work.options import WorkOptions
@@ -175,33 +175,21 @@ class Client:
         start: Any = "earliest",
         end: Any = None,
         partitions: Sequence[int] | int | None = None,
-        *,
-        max_bytes: Size = 8 * MIB,
-        max_wait: Duration = "500ms",
-        isolation: str = READ_COMMITTED,
-        include_expired: bool = False,
-        timeout: Duration | None = None,
+        **options: Unpack[ReadOptions],
     ) -> Reader:
         """Reads without a group: iterate for messages, or over `.batches()`.
 
         `start`: earliest, latest, an offset, a time ago (`-2h`) or a time. `end`, in the same form, stops there (not
         included); without it the reader waits for new messages. Both may be a mapping of partition to such a value.
-        `isolation`: read_committed, or read_uncommitted to include messages of open and aborted transactions.
-        Expired messages are left out and counted, unless `include_expired`. `timeout`: the longest wait
-        for the next message, then MessageTimeout.
+
+        Options: max_bytes (8 MiB) and max_wait (`500ms`) of one fetch; isolation: read_committed, or read_uncommitted
+        to include messages of open and aborted transactions; include_expired: otherwise expired messages are left out
+        and counted; read_from: leader, or nearest: the node of a cluster that this client is connected to reads its
+        own replica; timeout: the longest wait for the next message, then MessageTimeout.
         """
-        options = reader_config(
-            now_ms=self._connection.clock.now_ms(),
-            start=start,
-            end=end,
-            partitions=partitions,
-            max_bytes=max_bytes,
-            max_wait=max_wait,
-            isolation=isolation,
-            include_expired=include_expired,
-            timeout=timeout,
-        )
-        return Reader(self._fetch_connection, check_name(topic), options)
+        now_ms = self._connection.clock.now_ms()
+        config = reader_config(start, end, partitions, now_ms=now_ms, **options)
+        return Reader(self._fetch_connection, check_name(topic), config)
 
     def search(self, topic: str, where: str, **options: Unpack[SearchOptions]) -> Search:
         """Messages that fit an expression such as `value.total > 300`, the newest first: iterate for them.
@@ -218,8 +206,9 @@ class Client:
 
         Options: pattern (a regular expression over topic names), start (where the group begins if it has no position:
         earliest, latest, an offset, a time), auto_commit (`5s`; False: only by hand), assignor (sticky, range,
-        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, isolation and timeout
-        (see `read`), and the callbacks on_assign, on_revoke and on_lost, which get a list of (topic, partition).
+        roundrobin), instance_id, client_id, session_timeout, heartbeat, max_bytes, max_wait, isolation, read_from and
+        timeout (see `read`), and the callbacks on_assign, on_revoke and on_lost, which get a list of (topic,
+        partition).
         """
         chosen = stream_config(topics, group, now_ms=self._connection.clock.now_ms(), **options)
         stream = Stream(self._connection, self._fetch_connection, chosen)

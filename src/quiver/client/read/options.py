@@ -1,11 +1,12 @@
 """Where a reader starts and ends, and how much it fetches at once."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import msgspec
 
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
+from quiver.client.read.nearest import LEADER, is_nearest
 from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
@@ -16,6 +17,19 @@ from quiver.model.times import Duration, parse_duration_ms, parse_seconds
 Place = Position | Mapping[int, Position]
 
 
+class FetcherConfig(NamedTuple):
+    max_bytes: int
+    max_wait_ms: int
+    skips_missing: bool = False
+    """A deleted topic is no longer read; otherwise it is an error."""
+    read_committed: bool = True
+    """The reader waits for open transactions and leaves out aborted ones."""
+    include_expired: bool = False
+    """Otherwise expired messages are left out when frames are opened."""
+    nearest: bool = False
+    """A node of a cluster may read its own replica."""
+
+
 class ReaderConfig(msgspec.Struct, frozen=True, kw_only=True):
     start: Place = EARLIEST
     end: Place | None = None
@@ -24,6 +38,7 @@ class ReaderConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_wait_ms: int = 500
     read_committed: bool = True
     include_expired: bool = False
+    nearest: bool = False
     timeout_seconds: float | None = None
     """The longest wait for the next message."""
     limits: Limits = Limits()
@@ -33,16 +48,28 @@ class ReaderConfig(msgspec.Struct, frozen=True, kw_only=True):
         return self.partitions is None and self.end is None and isinstance(self.start, Position)
 
 
+class ReadOptions(TypedDict, total=False):
+    """The options as users write them."""
+
+    max_bytes: Size
+    max_wait: Duration
+    isolation: str
+    include_expired: bool
+    read_from: str
+    timeout: Duration | None
+
+
 def reader_config(
-    *,
-    now_ms: int,
     start: Any = "earliest",
     end: Any = None,
     partitions: Sequence[int] | int | None = None,
+    *,
+    now_ms: int,
     max_bytes: Size = 8 * MIB,
-    max_wait: object = "500ms",
+    max_wait: Duration = "500ms",
     isolation: str = READ_COMMITTED,
     include_expired: bool = False,
+    read_from: str = LEADER,
     timeout: Duration | None = None,
 ) -> ReaderConfig:
     """Checks the options of a user. `start` and `end` may also be a mapping of partition to such a value."""
@@ -57,6 +84,7 @@ def reader_config(
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
         include_expired=include_expired,
+        nearest=is_nearest(read_from),
         timeout_seconds=None if timeout is None else parse_seconds(timeout),
     )
 

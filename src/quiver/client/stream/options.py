@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from quiver.client.read.isolation import READ_COMMITTED, is_committed
+from quiver.client.read.nearest import LEADER, is_nearest
 from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import KIB, MIB, Limits
@@ -33,6 +34,7 @@ class StreamConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int
     max_wait_ms: int
     read_committed: bool
+    nearest: bool
     timeout_seconds: float | None
     """The longest wait for the next message."""
     on_assign: OnPartitions | None
@@ -55,6 +57,7 @@ class StreamOptions(TypedDict, total=False):
     max_bytes: Size
     max_wait: Duration
     isolation: str
+    read_from: str
     timeout: Duration | None
     on_assign: OnPartitions | None
     on_revoke: OnPartitions | None
@@ -77,6 +80,7 @@ def stream_config(
     max_bytes: Size = 8 * MIB,
     max_wait: Duration = "500ms",
     isolation: str = READ_COMMITTED,
+    read_from: str = LEADER,
     timeout: Duration | None = None,
     on_assign: OnPartitions | None = None,
     on_revoke: OnPartitions | None = None,
@@ -104,6 +108,7 @@ def stream_config(
         max_bytes=size_option("max_bytes", max_bytes, KIB, 64 * MIB),
         max_wait_ms=parse_duration_ms(max_wait, "max_wait"),
         read_committed=is_committed(isolation),
+        nearest=is_nearest(read_from),
         timeout_seconds=None if timeout is None else parse_seconds(timeout),
         on_assign=on_assign,
         on_revoke=on_revoke,

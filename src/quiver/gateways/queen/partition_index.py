@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from quiver.messages.fetch import FetchPart, release
+from quiver.messages.fetch import FetchOptions, FetchPart, release
 from quiver.model.errors import OffsetOutOfRange
 from quiver.model.limits import MIB
 from quiver.model.topic import Topic
@@ -74,7 +74,7 @@ class PartitionIndex:
         pace, first = Pace(), counted.next
         while most is None or counted.next < first + most:
             part = FetchPart(topic_id, number, counted.next, _READ_BYTES)
-            answer = await self._broker.fetch([part], max_wait_ms=0, min_bytes=0, max_bytes=_READ_BYTES)
+            answer = await self._broker.fetch([part], FetchOptions(0, 0, _READ_BYTES))
             [fetched] = answer
             try:
                 if isinstance(fetched.error, OffsetOutOfRange) and counted.begin_again(fetched.error):

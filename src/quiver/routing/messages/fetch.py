@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from quiver.broker.broker import Broker
 from quiver.links.peers import Peers
 from quiver.links.request import Reply
-from quiver.messages.fetch import FetchedSlice, FetchPart, release
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart, release
 from quiver.model.errors import QuiverError
 from quiver.protocol.link_messages import link_error
-from quiver.routing.messages.requests import Fetch, FetchOptions, PartFound
+from quiver.routing.messages.near import NearReads
+from quiver.routing.messages.requests import Fetch, PartFound
 from quiver.routing.owners import Owners
 from quiver.storage.memory.slice import MemorySlice
 
@@ -20,6 +21,7 @@ Parts = dict[int, list[tuple[int, FetchPart]]]
 class RoutedFetch:
     def __init__(self, local: Broker, owners: Owners, peers: Peers) -> None:
         self._local, self._owners, self._peers = local, owners, peers
+        self.near = NearReads(self._from_owner)
 
     async def fetch(self, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
         """As `Broker.fetch`. Slices of other workers are in memory."""
@@ -28,7 +30,7 @@ class RoutedFetch:
             [worker] = by_worker
             return await self._of_worker(worker, parts, options)
         if any(answer):  # an error ends the wait
-            options = _replace(options, max_wait_ms=0)
+            options = options.with_(max_wait_ms=0)
         return await _Gathering(self._of_worker, by_worker, answer, options).run(self._local.clock.monotonic)
 
     def _split(self, parts: Sequence[FetchPart]) -> tuple[Parts, list[FetchedSlice | None]]:
@@ -46,14 +48,12 @@ class RoutedFetch:
 
     async def _of_worker(self, worker: int, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
         if worker == self._owners.worker:
-            return await self._local.fetch(
-                parts,
-                max_wait_ms=options.max_wait_ms,
-                min_bytes=options.min_bytes,
-                max_bytes=options.max_bytes,
-                read_committed=options.read_committed,
-                headers_only=options.headers_only,
-            )
+            return await self._local.fetch(parts, options)
+        if options.nearest and not options.headers_only and self.near.has_some(worker, parts):
+            return await self.near.fetch(worker, parts, options)
+        return await self._from_owner(worker, parts, options)
+
+    async def _from_owner(self, worker: int, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
         try:
             reply = await self._peers.call(worker, Fetch(list(parts), options))
         except QuiverError as error:  # fails only the parts of that worker
@@ -93,7 +93,7 @@ class _Gathering:
             release(answer)
 
     async def _ask(self, worker: int, *, wait_ms: int, min_bytes: int) -> list[FetchedSlice]:
-        options = _replace(self._options, max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=self._share)
+        options = self._options.with_(max_wait_ms=wait_ms, min_bytes=min_bytes, max_bytes=self._share)
         return await self._of_worker(worker, [part for _, part in self._parts[worker]], options)
 
     async def _first_news(self, sizes: dict[int, int], wait_ms: int) -> tuple[int, list[FetchedSlice]]:
@@ -161,13 +161,3 @@ def _slices(parts: Sequence[FetchPart], reply: Reply[list[PartFound]]) -> list[F
 
 def _size(answer: Sequence[FetchedSlice]) -> int:
     return sum(part.slice.length for part in answer if part.slice is not None)
-
-
-def _replace(options: FetchOptions, *, max_wait_ms: int, min_bytes: int = 0, max_bytes: int = -1) -> FetchOptions:
-    return FetchOptions(
-        max_wait_ms,
-        min_bytes,
-        options.max_bytes if max_bytes < 0 else max_bytes,
-        options.read_committed,
-        options.headers_only,
-    )

@@ -63,15 +63,7 @@ class MessageHandlers:
             return error
 
     async def _fetch(self, request: Fetch, payload: memoryview) -> Reply[list[PartFound]]:
-        options = request.options
-        fetched = await self._broker.fetch(
-            request.parts,
-            max_wait_ms=options.max_wait_ms,
-            min_bytes=options.min_bytes,
-            max_bytes=options.max_bytes,
-            read_committed=options.read_committed,
-            headers_only=options.headers_only,
-        )
+        fetched = await self._broker.fetch(request.parts, request.options)
         data = await _read_and_release(fetched)
         return Reply([_found(part) for part in fetched], tuple(data))
 

@@ -4,7 +4,7 @@ import msgspec
 
 from quiver.links.request import PeerRequest
 from quiver.messages.browse import MessagePage
-from quiver.messages.fetch import FetchPart
+from quiver.messages.fetch import FetchOptions, FetchPart
 from quiver.model.message import NewMessage
 from quiver.model.position import Position
 from quiver.partition.pending import Appended
@@ -38,14 +38,6 @@ class Publish(PeerRequest[list[PublishOutcome]], frozen=True):
 
     capability, method = "messages", "publish"
     messages: list[ChosenMessage]
-
-
-class FetchOptions(msgspec.Struct, frozen=True, array_like=True):
-    max_wait_ms: int
-    min_bytes: int
-    max_bytes: int
-    read_committed: bool
-    headers_only: bool
 
 
 class PartFound(msgspec.Struct, frozen=True, array_like=True):

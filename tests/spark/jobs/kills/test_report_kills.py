@@ -13,7 +13,9 @@ from blackbox.processes.tcp_proxy import Fault, TcpProxy, request_in
 from quiver.protocol.messages import DescribeTopic, Fetch, GetMetadata, ListOffsets
 from quiver_spark.jobs import archive, audit, dead_letters, diff, latency, lineage, optimize, profile, vacuum
 from quiver_spark.jobs.progress import Summary
-from spark.topic_rows import new_topic
+from quiver_spark.lake.opening import open_lake
+from quiver_spark.lake.reading import lake_frame
+from spark.topic_rows import new_topic, sdk_rows, spark_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +96,19 @@ def test_a_report_whose_broker_is_killed_by_its_requests(broker: BrokerProcess, 
     assert {DescribeTopic, Fetch} <= killing.killed_by
     assert found == expected
     assert expected["rows"] >= _DEAD
+
+
+def test_an_archive_whose_broker_is_killed_by_its_requests(
+    spark: "SparkSession", broker: BrokerProcess, reports: Reports, tmp_path: Path
+) -> None:
+    """The run goes on by itself, and the lake has each message once."""
+    topic, killing = reports.topics[0], RestartingBroker(broker)
+    source = {"topic": topic, "bootstrap": killing.proxy.address, "localFiles": "false"}
+    with killing.proxy:
+        assert archive.run(spark, source, tmp_path / "lake").rows == _MESSAGES
+    assert {DescribeTopic, Fetch} <= killing.killed_by
+    rows = spark_rows(lake_frame(spark, open_lake(tmp_path / "lake")))
+    assert rows == sdk_rows(broker, topic)
 
 
 def test_jobs_over_files_whose_broker_is_killed(spark: "SparkSession", broker: BrokerProcess, tmp_path: Path) -> None:

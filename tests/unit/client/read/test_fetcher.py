@@ -10,6 +10,7 @@ import quiver
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection
 from quiver.client._sync.read.fetcher import Fetcher
 from quiver.client.connection.address import parse_bootstrap
+from quiver.client.read.options import FetcherConfig
 from quiver.client.read.partition_source import PartitionSource
 from quiver.model.errors import OffsetOutOfRange, TopicNotFound
 from quiver.protocol.messages import Failure, Fetch, Fetched, FetchedPart
@@ -25,7 +26,7 @@ def broker() -> Iterator[FakeBroker]:
 @contextmanager
 def open_fetcher(broker: FakeBroker, timeout: float) -> Iterator[Fetcher]:
     link = ReconnectingConnection(parse_bootstrap(broker.address), timeout=timeout)
-    yield Fetcher(link, max_bytes=1 << 20, max_wait_ms=100, skips_missing=True)
+    yield Fetcher(link, FetcherConfig(1 << 20, 100, skips_missing=True))
     link.close()
 
 

@@ -128,6 +128,8 @@ def test_columns_of_a_read_can_be_written_as_they_are() -> None:
     assert check_written(read, use_partition_column=False) == names
     assert check_written(read, use_partition_column=True) == ("partition", *names)
     assert check_written(read, use_partition_column=False, use_topic_column=True) == ("topic", *names)
+    of_kafka = [("value", "binary"), ("headers", "array<struct<key:string,value:binary>>")]
+    assert check_written(of_kafka, use_partition_column=False, include_headers=False) == ("value",)
 
 
 @pytest.mark.parametrize(
@@ -161,11 +163,13 @@ def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() ->
             "checkpointLocation": "/c",
             "queryName": "q",
             "usePartitionColumn": "true",
+            "includeHeaders": "FALSE",
         },
         streaming=True,
     )
     assert (found.topic, found.transaction_timeout_ms, found.checkpoint) == ("orders", 7_200_000, "/c")
     assert found.use_partition_column
+    assert not found.include_headers
     assert found.compression == "none"
 
 

@@ -16,6 +16,7 @@ from quiver.client.message import Message, messages_of
 from quiver.client.raise_once import RaiseOnce
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import ReadFrame, StoredFrame
+from quiver.client.read.options import FetcherConfig
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.stream.assignment import Assignment, listed, named
 from quiver.client.stream.current_batch import CurrentBatch
@@ -44,10 +45,13 @@ class AsyncStream:
         self._config = config
         self._fetcher = AsyncFetcher(
             fetch_broker,
-            max_bytes=config.max_bytes,
-            max_wait_ms=config.max_wait_ms,
-            skips_missing=True,
-            read_committed=config.read_committed,
+            FetcherConfig(
+                config.max_bytes,
+                config.max_wait_ms,
+                skips_missing=True,
+                read_committed=config.read_committed,
+                nearest=config.nearest,
+            ),
         )
         self.expired_count = 0
         """Messages that were left out because they were expired; they count as processed."""

@@ -10,6 +10,7 @@ from quiver.client._sync.connection.connection import Connection, Outbound
 from quiver.client._sync.connection.reconnecting import ReconnectingConnection, unexpected
 from quiver.client.read.cursor import Cursor, StoredFrame
 from quiver.client.read.expiry import expiry_of
+from quiver.client.read.options import FetcherConfig
 from quiver.client.read.partition_source import PartitionSource
 from quiver.model.errors import ConnectionLost, OffsetOutOfRange, QuiverError, TopicNotFound, error_from_wire
 from quiver.model.position import EARLIEST
@@ -36,29 +37,10 @@ _MOST_REQUESTS = 4
 
 
 class Fetcher:
-    """Each partition is in one request at a time; added partitions soon get a request of their own.
+    """Each partition is in one request at a time; added partitions soon get a request of their own."""
 
-    With `skips_missing` a deleted topic is no longer read; otherwise it is an error. With `read_committed` the reader
-    waits for open transactions and leaves out aborted ones. Expired messages are left out when frames are opened,
-    unless `include_expired`.
-    """
-
-    def __init__(
-        self,
-        broker: ReconnectingConnection,
-        *,
-        max_bytes: int,
-        max_wait_ms: int,
-        skips_missing: bool = False,
-        read_committed: bool = True,
-        include_expired: bool = False,
-    ) -> None:
-        self._broker = broker
-        self._read_committed = read_committed
-        self._include_expired = include_expired
-        self._skips_missing = skips_missing
-        self._max_bytes = max_bytes
-        self._max_wait_ms = max_wait_ms
+    def __init__(self, broker: ReconnectingConnection, config: FetcherConfig) -> None:
+        self._broker, self._config = broker, config
         self._sources: list[PartitionSource] = []
         self._arrived: deque[_Arrived] = deque()
         self._news = Signal()
@@ -125,7 +107,7 @@ class Fetcher:
 
     @property
     def _answer_seconds(self) -> float:
-        return self._max_wait_ms / 1000 + self._broker.timeout
+        return self._config.max_wait_ms / 1000 + self._broker.timeout
 
     def _check_answers(self) -> None:
         """Drops a connection that should have responded by now."""
@@ -163,11 +145,12 @@ class Fetcher:
             source.is_fetching = True
         waits = not all(cursor.has_all_there_is_to_come for _, cursor in asked)
         request = Fetch(
-            [FetchPart(s.topic_id, s.partition, cursor.offset, self._max_bytes) for s, cursor in asked],
-            self._max_wait_ms if waits else 0,
+            [FetchPart(s.topic_id, s.partition, cursor.offset, self._config.max_bytes) for s, cursor in asked],
+            self._config.max_wait_ms if waits else 0,
             1,
-            self._max_bytes,
-            self._read_committed,
+            self._config.max_bytes,
+            self._config.read_committed,
+            nearest=self._config.nearest,
         )
         if self._unread_count == 0:
             self._last_answer_at = self._broker.clock.monotonic()
@@ -198,7 +181,7 @@ class Fetcher:
             raise unexpected(answer)
         self._backoff.reset()
         frames: list[FetchedFrame] = []
-        position, read_committed = 0, self._read_committed
+        position, read_committed = 0, self._config.read_committed
         for (source, cursor), part in zip(asked, answer.parts, strict=True):
             start, position = position, position + part.length
             if source.is_gone or source.cursor is not cursor:
@@ -211,7 +194,9 @@ class Fetcher:
                 elif not part.length:
                     cursor.note_end(part, read_committed=read_committed)
                 else:
-                    expiry = None if self._include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
+                    expiry = (
+                        None if self._config.include_expired else expiry_of(answer.now_ms, arrived_at, part.ttl_ms)
+                    )
                     piece = payload[start:position]
                     taken = cursor.take(source.topic, part, piece, read_committed=read_committed, expiry=expiry)
                     frames += [(source, frame) for frame in taken]
@@ -229,7 +214,7 @@ class Fetcher:
         """Continues after what retention removed, or tries again a little later; raises other errors."""
         assert part.error is not None
         error = error_from_wire(part.error.code, part.error.message, part.error.retryable)
-        if isinstance(error, TopicNotFound) and self._skips_missing:
+        if isinstance(error, TopicNotFound) and self._config.skips_missing:
             source.is_gone = True
             return
         if isinstance(error, OffsetOutOfRange):

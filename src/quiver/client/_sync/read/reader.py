@@ -14,7 +14,7 @@ from quiver.client.message import Message, messages_of
 from quiver.client.raise_once import RaiseOnce
 from quiver.client.read.arrow_batch import arrow_batch
 from quiver.client.read.cursor import NO_END, ReadFrame
-from quiver.client.read.options import ReaderConfig
+from quiver.client.read.options import FetcherConfig, ReaderConfig
 from quiver.client.read.partition_source import PartitionSource
 from quiver.client.wait_limit import WaitLimit
 from quiver.model.errors import ConnectionLost, MessageTimeout, PartitionNotFound, RequestTimeout
@@ -37,10 +37,13 @@ class Reader:
         self._config = config
         self._fetcher = Fetcher(
             broker,
-            max_bytes=config.max_bytes,
-            max_wait_ms=config.max_wait_ms,
-            read_committed=config.read_committed,
-            include_expired=config.include_expired,
+            FetcherConfig(
+                config.max_bytes,
+                config.max_wait_ms,
+                read_committed=config.read_committed,
+                include_expired=config.include_expired,
+                nearest=config.nearest,
+            ),
         )
         self.expired_count = 0
         """Messages that were left out because they were expired."""

@@ -1,7 +1,7 @@
 """Fetch: the response, and the slices of stored files that follow it."""
 
 from quiver.gateways.native.settings import NativeSettings
-from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart
 from quiver.protocol.failure import failure_of
 from quiver.protocol.messages import Fetch, Fetched, FetchedPart
 from quiver.routing.facade import Facade
@@ -14,11 +14,14 @@ async def fetch_slices(
     """The response and its payload. The caller owns the slices and must release each."""
     fetched = await broker.fetch(
         [FetchPart(part.topic_id, part.partition, part.offset, part.max_bytes) for part in request.parts],
-        max_wait_ms=max(0, min(request.max_wait_ms, settings.max_wait_ms)),
-        min_bytes=request.min_bytes,
-        max_bytes=max(0, min(request.max_bytes, broker.limits.fetch_bytes)),
-        read_committed=request.read_committed,
-        headers_only=request.headers_only,
+        FetchOptions(
+            max_wait_ms=max(0, min(request.max_wait_ms, settings.max_wait_ms)),
+            min_bytes=request.min_bytes,
+            max_bytes=max(0, min(request.max_bytes, broker.limits.fetch_bytes)),
+            read_committed=request.read_committed,
+            headers_only=request.headers_only,
+            nearest=request.nearest,
+        ),
     )
     slices = tuple(part.slice for part in fetched if part.slice is not None)
     return Fetched([_part(part, request.headers_only) for part in fetched], broker.clock.now_ms()), slices
