@@ -5,7 +5,6 @@ import http.client
 import json
 import shutil
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -15,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from free_port import free_port
 
 _STARTING_SECONDS = 60.0
 
@@ -28,7 +29,7 @@ def program() -> str | None:
 class EtcdMember:
     def __init__(self, name: str, directory: Path, options: tuple[str, ...] = ()) -> None:
         self.name, self._directory, self._options = name, directory, options
-        self.port, self.peer_port = _free_port(), _free_port()
+        self.port, self.peer_port = free_port(), free_port()
         self.tls: ssl.SSLContext | None = None
         """How tests reach a member that wants certificates."""
         self._process: subprocess.Popen[bytes] | None = None
@@ -160,10 +161,3 @@ def running_etcd(
             yield cluster.start()
         finally:
             cluster.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

@@ -5,13 +5,14 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from free_port import free_port
 
 _DEBIAN = Path("/usr/lib/postgresql")
 _STARTING_SECONDS = 60.0
@@ -37,7 +38,7 @@ class PostgresCluster:
         self._programs = found
         self._user = _user()
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = _free_port()
+        self.port = free_port()
         sync = () if durable else ("fsync=off", "full_page_writes=off")
         self._settings = (*sync, "max_connections=60", "shared_buffers=64MB", *settings)
 
@@ -145,10 +146,3 @@ def _user() -> str | None:
         except KeyError:
             continue
     return None
-
-
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port

@@ -6,6 +6,7 @@
 import os
 import tomllib
 from collections.abc import Callable, Mapping
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -273,8 +274,9 @@ class _Reading:
         self._origins[f"topic.{name}"] = origin
 
     def _check_together(self, config: Config) -> None:
-        if config.http_port == config.native_port != 0:
-            self._problems.append(f"http_port and native_port are both {config.http_port}; they must differ")
+        for one, other in combinations(("http_port", "native_port", "queen_port"), 2):
+            if getattr(config, one) == getattr(config, other) != 0:
+                self._problems.append(f"{one} and {other} are both {getattr(config, one)}; they must differ")
         if config.workers > 1 and config.storage is not None:
             self._problems.append("workers: several workers share a data directory; with a database there is one")
         self._check_cluster(config)

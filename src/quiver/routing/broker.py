@@ -28,6 +28,7 @@ from quiver.routing.looks.sampler import RoutedSampler
 from quiver.routing.messages.fetch import RoutedFetch
 from quiver.routing.messages.service import RoutedMessages
 from quiver.routing.outbox.targets import LinkedTargets
+from quiver.routing.owned_calls import OwnedCalls
 from quiver.routing.owners import Owners
 from quiver.routing.polling.service import RoutedPoll, RoutedPollMembers
 from quiver.routing.queues.first_use import LinkedQueues
@@ -54,7 +55,8 @@ class RoutedBroker:
         self._local = local
         self.limits, self.clock, self.settings = local.limits, local.clock, local.settings
         owners, scatter = Owners(local), Scatter(peers)
-        controller = ControllerRoute(local, peers)
+        calls = OwnedCalls(local, peers)
+        controller = ControllerRoute(calls)
         self._topics = RoutedTopics(local, owners, controller, scatter)
         passed_on = PassedOnFrames()
         self._messages = RoutedMessages(local, owners, peers, passed_on)
@@ -69,8 +71,8 @@ class RoutedBroker:
         self.queue_depths = RoutedDepths(local, uses, scatter)
         self.queue_leases = RoutedLeases(local, owners, peers, uses, scatter)
         self.queue_stats = RoutedQueueStats(local, scatter)
-        self.dead_letters = RoutedDeadLetters(local, owners, peers, scatter)
-        route = GroupRoute(local, owners, peers)
+        self.dead_letters = RoutedDeadLetters(local, owners, calls)
+        route = GroupRoute(calls, owners, peers)
         self.group_admin = RoutedGroupAdmin(local, owners, route, scatter)
         self.offset_reset = RoutedReset(route)
         self.streams = RoutedStreams(local, route)
@@ -78,7 +80,7 @@ class RoutedBroker:
         self.poll_members = RoutedPollMembers(route)
         self.searches = RoutedSearches(local, owners, peers)
         self.tails = RoutedTails(local, owners, peers)
-        self.delays = RoutedDelays(local, owners, peers, scatter)
+        self.delays = RoutedDelays(local, owners, calls)
         self.redrive_jobs = RoutedRedriveJobs(controller)
         self.schedules = RoutedSchedules(controller)
         self.transactions = RoutedTransactions(local, peers, passed_on)

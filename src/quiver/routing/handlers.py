@@ -2,8 +2,8 @@
 
 from quiver.broker.broker import Broker
 from quiver.links.request import Handlers
-from quiver.routing.dead_letters.handlers import DeadLetterHandlers
-from quiver.routing.delays.handlers import DelayHandlers
+from quiver.routing.dead_letters.requests import DEAD_LETTER_REQUESTS
+from quiver.routing.delays.requests import DELAY_REQUESTS
 from quiver.routing.groups.requests import GROUP_REQUESTS
 from quiver.routing.looks.handlers import LookHandlers
 from quiver.routing.messages.handlers import MessageHandlers
@@ -30,8 +30,8 @@ def add_handlers(handlers: Handlers, broker: Broker) -> None:
     MoveHandlers(broker, handlers)
     QueueHandlers(broker, handlers)
     QueueLookHandlers(broker, handlers)
-    DeadLetterHandlers(broker, handlers)
-    DelayHandlers(broker, handlers)
+    add_owned(handlers, broker, DEAD_LETTER_REQUESTS)
+    add_owned(handlers, broker, DELAY_REQUESTS)
     add_owned(handlers, broker, SCHEDULE_REQUESTS)
     add_owned(handlers, broker, STREAM_REQUESTS)
     PartitionHandlers(broker, handlers)

@@ -13,13 +13,12 @@ from quiver.groups.service import Groups
 from quiver.model.errors import QuiverError
 from quiver.model.names import TopicPartition, check_name
 from quiver.model.topic import Topic
-from quiver.streams.assignors import AssignorName
 from quiver.streams.events import Event, MembershipChanged
 from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.member import Member, Subscription
 from quiver.streams.member_connections import MemberConnections
 from quiver.streams.member_view import ChangeSignal, MemberView
-from quiver.streams.membership import JoinRequest, Membership, Protocol, topic_ids
+from quiver.streams.membership import JoinOptions, JoinRequest, Membership, topic_ids
 from quiver.structures.deadlines import Deadlines
 from quiver.system.clock import Clock
 from quiver.system.pace import paced
@@ -71,10 +70,7 @@ class Members:
         self,
         name: str,
         subscription: Subscription,
-        *,
-        member_id: str | None = None,
-        protocol: Protocol = "cooperative",
-        assignor: AssignorName | None = None,
+        options: JoinOptions = JoinOptions(),  # noqa: B008 - a value
     ) -> MemberView:
         """Makes the caller a member; the first one creates the group. Its partitions may come with a later
         heartbeat."""
@@ -83,7 +79,7 @@ class Members:
             group = self._groups.check_stream_group(name)
             draft = Membership() if group is None else self._draft(name)
             member = draft.join(
-                JoinRequest(subscription, member_id, protocol, assignor),
+                JoinRequest(subscription, options),
                 self._catalogue.sizes(),
                 self._now_ms(),
                 new_id=lambda: f"{subscription.client_id}-{self._randomness.token(8).hex()}",

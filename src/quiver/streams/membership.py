@@ -16,6 +16,7 @@ import msgspec
 
 from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, MemberFenced, MemberNotFound
 from quiver.model.names import TopicPartition
+from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import TopicSize
 from quiver.streams.assignors import ASSIGNORS, AssignorName
 from quiver.streams.member import REVOCATION_MS, Member, Subscription
@@ -42,13 +43,21 @@ TRANSITIONS: tuple[tuple[GroupStateName, str, GroupStateName], ...] = (
 Topics = Mapping[str, TopicSize]
 
 
-class JoinRequest(NamedTuple):
-    subscription: Subscription
+class JoinOptions(NamedTuple):
+    """How a member joins."""
+
     member_id: str | None = None
     """The id of a member that comes back."""
     protocol: Protocol = "cooperative"
     assignor: AssignorName | None = None
     """None: the group's own."""
+    start: Position = EARLIEST
+    """Where the group begins in topics in which it has no position yet."""
+
+
+class JoinRequest(NamedTuple):
+    subscription: Subscription
+    options: JoinOptions = JoinOptions()
 
 
 class RebalanceStats(msgspec.Struct):
@@ -119,12 +128,12 @@ class Membership(msgspec.Struct, kw_only=True):
         Coming back with the same subscription changes nothing for the others. Under the eager protocol, and for an
         instance that was restarted, it also means that the member has given up what it was asked to.
         """
+        subscription, options = request
         if not self.members:
-            self.protocol, self.assignor = request.protocol, request.assignor or "sticky"
-        elif request.protocol != self.protocol or request.assignor not in (None, self.assignor):
+            self.protocol, self.assignor = options.protocol, options.assignor or "sticky"
+        elif options.protocol != self.protocol or options.assignor not in (None, self.assignor):
             raise GroupProtocolMismatch(protocol=self.protocol, assignor=self.assignor)
-        subscription = request.subscription
-        member = self._returning(subscription, request.member_id, new_id)
+        member = self._returning(subscription, options.member_id, new_id)
         if member is None:
             member = Member(id=new_id(), subscription=subscription, joined_at_ms=joined_at_ms, heartbeat_at_ms=now_ms)
             self.members[member.id] = member
@@ -135,7 +144,7 @@ class Membership(msgspec.Struct, kw_only=True):
             member.heard(now_ms)
             if changed:
                 self.rebalance(topics, now_ms)
-            if self.protocol == "eager" or request.member_id is None:
+            if self.protocol == "eager" or options.member_id is None:
                 member.release(set(member.revoking))
             self._grant(now_ms)
         return member

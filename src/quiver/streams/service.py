@@ -14,12 +14,11 @@ from quiver.model.position import EARLIEST, Position
 from quiver.model.topic import Topic
 from quiver.queues.service import Queues
 from quiver.storage.port import Storage
-from quiver.streams.assignors import AssignorName
 from quiver.streams.journal.journal import StreamJournal
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
 from quiver.streams.members import Members
-from quiver.streams.membership import Protocol
+from quiver.streams.membership import JoinOptions
 from quiver.streams.offsets import Offsets
 from quiver.streams.owners.own import OwnGroups, OwnPartitions, OwnQueues
 from quiver.streams.owners.owners import StreamOwners
@@ -120,20 +119,15 @@ class Streams:
         self,
         group: str,
         subscription: Subscription,
-        *,
-        member_id: str | None = None,
-        protocol: Protocol = "cooperative",
-        assignor: AssignorName | None = None,
-        start: Position = EARLIEST,
+        options: JoinOptions = JoinOptions(),  # noqa: B008 - a value
     ) -> MemberView:
-        """Joins; in topics where the group has no position yet, it begins at `start`."""
         subscription.check()
         for name in subscription.topics:
             self._catalogue.topic(name)
         known = self._topics_known_to(group)
-        view = await self.members.join(group, subscription, member_id=member_id, protocol=protocol, assignor=assignor)
-        if start != EARLIEST:
-            await self._begin_at(group, self.members.topic_ids(subscription) - known, start)
+        view = await self.members.join(group, subscription, options)
+        if options.start != EARLIEST:
+            await self._begin_at(group, self.members.topic_ids(subscription) - known, options.start)
         return view
 
     # offsets

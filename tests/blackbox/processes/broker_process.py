@@ -3,9 +3,7 @@
 import contextlib
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,12 +15,12 @@ from types import TracebackType
 from typing import Any
 
 from blackbox.processes.program import PROGRAMS, Program, can_be_forked
+from free_port import free_port as free_port
 
 QUIVER = Path(sys.executable).parent / "quiver"
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 _POLL_SECONDS = 0.02
-_RETURNED_PORTS: set[int] = set()
 AnyProcess = subprocess.Popen[bytes] | Program
 
 
@@ -50,21 +48,6 @@ def is_alive(pid: int) -> bool:
         return b") Z " not in Path(f"/proc/{pid}/stat").read_bytes()
     except (FileNotFoundError, ProcessLookupError):
         return False
-
-
-def free_port() -> int:
-    """A port that nobody listens on, for brokers that must come back on the same one.
-
-    It lies below the range that outgoing connections take theirs from, so that a client that tries to reach a
-    stopped broker can neither take the port nor meet itself there. No port is returned twice.
-    """
-    while True:
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            port = random.SystemRandom().randint(20_000, 32_000)
-            probe.bind(("127.0.0.1", port))
-            if port not in _RETURNED_PORTS:
-                _RETURNED_PORTS.add(port)
-                return port
 
 
 class BrokerProcess:

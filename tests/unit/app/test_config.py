@@ -136,9 +136,11 @@ def test_limits_that_contradict_each_other_are_refused() -> None:
     assert "max_frame_bytes" in found[0]
 
 
-def test_the_two_ports_must_differ_unless_they_are_picked() -> None:
+def test_ports_must_differ_unless_they_are_picked() -> None:
     assert "differ" in problems(flags={"http_port": "9000", "native_port": "9000"})[0]
-    assert load({"http_port": "0", "native_port": "0"}).config.http_port == 0
+    assert problems(flags={"queen_port": "7480"}) == ["http_port and queen_port are both 7480; they must differ"]
+    assert problems(flags={"queen_port": "7481"}) == ["native_port and queen_port are both 7481; they must differ"]
+    assert load({"http_port": "0", "native_port": "0", "queen_port": "0"}).config.http_port == 0
 
 
 def test_topic_defaults_come_from_file_environment_and_flags(tmp_path: Path) -> None:

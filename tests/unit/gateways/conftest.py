@@ -33,10 +33,20 @@ def readiness(broker: FakeBroker, tmp_path: Path) -> Readiness:
 
 
 @pytest.fixture
-async def client(broker: FakeBroker, readiness: Readiness) -> AsyncIterator[httpx.AsyncClient]:
+def budget() -> MemoryBudget:
+    return MemoryBudget(DEFAULT_BYTES)
+
+
+@pytest.fixture
+def application(broker: FakeBroker, readiness: Readiness, budget: MemoryBudget) -> Application:
     node = NodeInfo(version="1.2.3", git_commit="abc", build_time="today", started=0)
-    budget = MemoryBudget(DEFAULT_BYTES)
-    application = Application(all_routes(broker, node, readiness), broker.limits, budget)
+    return Application(all_routes(broker, node, readiness), broker.limits, budget)
+
+
+@pytest.fixture
+async def client(
+    broker: FakeBroker, application: Application, budget: MemoryBudget
+) -> AsyncIterator[httpx.AsyncClient]:
     server = HttpServer(application.begin, budget, broker.clock.now_ms)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)

@@ -75,7 +75,7 @@ class FakeQueues:
         found, self.waiting = self.waiting, []
         return found
 
-    async def give_back(self, received: Sequence[Received]) -> None:
+    def give_back_later(self, received: Sequence[Received]) -> None:
         self.returned += received
 
     async def settle_receipts(self, action: int, receipts: Sequence[Receipt], **options: Any) -> list[ReceiptOutcome]:

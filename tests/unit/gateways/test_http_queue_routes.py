@@ -8,15 +8,15 @@ import pytest
 
 from quiver.gateways.http.operation import Operation
 from quiver.gateways.http.request import Request
-from quiver.gateways.http.routes.queues.receive import ReceiveRoute, receive_routes
+from quiver.gateways.http.routes.queues.receive import receive_routes
 from quiver.gateways.http.wire.exchange import ClientGone, Exchange, RequestHead
-from quiver.model.errors import Overloaded, WorkerUnavailable
+from quiver.model.errors import WorkerUnavailable
 from quiver.model.position import Position
 from quiver.model.priority import Priority
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
 from quiver.streams.owners.port import PolledPartition
-from quiver.system.memory_budget import MemoryBudget
+from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
 from unit.gateways.fake_queues import FakeQueues, received
 
 
@@ -140,9 +140,9 @@ async def test_large_responses_are_whole_and_in_order(client, broker, queues, ac
     assert messages[-1]["receipt_handle"] == f"orders:0:{count - 1}:1:7-100000005"
 
 
-def exchange_of(body: dict) -> Exchange:
+def exchange_of(body: dict, headers: dict | None = None) -> Exchange:
     """A request that has arrived; `lost` says that its client has gone away."""
-    exchange = Exchange(RequestHead("POST", "/topics/orders/receive", b"", {}), Mock(peer="somebody"))
+    exchange = Exchange(RequestHead("POST", "/topics/orders/receive", b"", headers or {}), Mock(peer="somebody"))
     exchange.arrived(msgspec.json.encode(body))
     exchange.ended()
     return exchange
@@ -190,24 +190,66 @@ async def test_nothing_is_leased_for_a_client_that_has_gone(broker, queues):
     assert queues.asked is None
 
 
-async def test_what_was_polled_is_given_back_when_its_member_cannot_be_asked_for(client, broker):
-    topic = broker.topic("orders")
-    polled = [PolledPartition(topic, 0, [received(topic, 41, [b"x"])], 42)]
-    broker.poll = Mock(poll=AsyncMock(return_value=polled), give_back=AsyncMock())
-    broker.poll_members = Mock(told=AsyncMock(side_effect=WorkerUnavailable(worker=1, problem="is gone")))
+async def test_what_was_polled_is_given_back_when_its_member_cannot_be_asked_for(client, broker, queues):
+    polled = poll_of(broker, told=AsyncMock(side_effect=WorkerUnavailable(worker=1, problem="is gone")))
     response = await client.get("/groups/g/poll", params={"member_id": "m"})
     assert (response.status_code, response.json()["code"]) == (503, "worker_unavailable")
-    broker.poll.give_back.assert_awaited_once_with(polled)
+    assert queues.returned == polled
 
 
-async def test_an_response_there_is_no_memory_for_is_given_back(broker, queues):
+async def test_what_was_polled_is_given_back_when_the_client_goes_away_before_the_response(
+    application, broker, queues
+):
+    exchange = Exchange(RequestHead("GET", "/groups/g/poll", b"member_id=m", {}), Mock(peer="somebody"))
+    exchange.ended()
+    polled = poll_of(broker, told=AsyncMock(side_effect=lambda *_: exchange.lost()))
+    await application.begin(exchange)
+    assert queues.returned == polled
+
+
+def poll_of(broker, told: AsyncMock) -> list:
+    """A poll that finds one message, and whose member is asked for like that; returns what it has leased."""
+    topic = broker.topic("orders")
+    polled = [PolledPartition(topic, 0, [received(topic, 41, [b"x"])], 42)]
+    broker.poll, broker.poll_members = Mock(poll=AsyncMock(return_value=polled)), Mock(told=told)
+    return polled[0].received
+
+
+async def test_what_was_received_is_given_back_when_the_client_goes_away_before_the_response(
+    application, broker, queues
+):
+    queues.waiting = [received(broker.topic("orders"), 0, [b"x" * 100_000])]
+    exchange = exchange_of({"group": "g"}, {b"accept-encoding": b"gzip"})
+    handled = asyncio.ensure_future(application.begin(exchange))
+    await queues.arrived.wait()
+    assert not handled.done(), "it waits for the thread that compresses"
+    exchange.lost()
+    await handled
+    assert [one.run.start for one in queues.returned] == [0]
+
+
+@pytest.mark.parametrize("count", [1, 300])
+async def test_what_has_left_is_not_given_back(client, broker, queues, count):
+    queues.waiting = [received(broker.topic("orders"), 0, [b"x" * 1000] * count)]
+    response = await client.post("/topics/orders/receive", json={"group": "g"})
+    assert len(response.json()["messages"]) == count
+    assert queues.returned == []
+
+
+async def test_a_response_without_a_body_gives_back_what_it_would_have(client, broker, queues):
+    polled = poll_of(broker, told=AsyncMock(return_value=None))
+    response = await client.head("/groups/g/poll", params={"member_id": "m"})
+    assert (response.status_code, response.content) == (200, b"")
+    assert queues.returned == polled
+
+
+async def test_a_response_there_is_no_memory_for_is_given_back(client, broker, queues, budget):
     queues.waiting = [received(broker.topic("orders"), 0, [b"x" * 300_000])]
-    budget = MemoryBudget(500_000)
     other, beyond = budget.open(), budget.open()
-    other.take(300_000)
+    other.take(DEFAULT_BYTES * 7 // 8)
     beyond.take(300_000)
-    with pytest.raises(Overloaded):
-        await ReceiveRoute(broker).receive(request_of(exchange_of({"group": "g"}), budget))
+    response = await client.post("/topics/orders/receive", json={"group": "g"})
+    assert (response.status_code, response.json()["code"]) == (503, "overloaded")
     assert [one.run.start for one in queues.returned] == [0]
 
 

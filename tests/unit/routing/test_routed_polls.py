@@ -22,6 +22,7 @@ from quiver.model.errors import GenerationMismatch, MemberNotFound, WorkerUnavai
 from quiver.model.position import Position
 from quiver.model.settlement import ACK, NACK, Receipt
 from quiver.records.read import open_frame
+from quiver.routing.polling.polled_parts import all_received
 from quiver.routing.polling.requests import AskedPart, TakeForMember
 from quiver.streams.owners.port import Commit, PolledPartition
 from quiver.testing.held_storage import Point
@@ -128,7 +129,7 @@ async def test_a_cancelled_poll_gives_back(workers: WorkerSet) -> None:
     await fill(workers, 2)
     polled = await poll(workers, member, timeout_ms=10_000)
     assert {one.run.attempt for part in polled for one in part.received} == {1}
-    await workers[0].broker.poll.give_back(polled)
+    await workers[0].broker.queues.give_back(all_received(polled))
     again = await poll(workers, member)
     assert offsets(again) == all_of(2)
     assert {one.run.attempt for part in again for one in part.received} == {1}
@@ -137,7 +138,7 @@ async def test_a_cancelled_poll_gives_back(workers: WorkerSet) -> None:
 async def test_a_poll_that_is_cancelled_at_any_point_leaves_no_lease(workers: WorkerSet) -> None:
     await fill(workers, 2)
     member, is_over, turns = await join(workers), False, 0
-    await workers[0].broker.poll.give_back(await poll(workers, member))
+    await workers[0].broker.queues.give_back(all_received(await poll(workers, member)))
     while not is_over:
         polling = asyncio.ensure_future(poll(workers, member))
         for _ in range(turns):
@@ -145,7 +146,7 @@ async def test_a_poll_that_is_cancelled_at_any_point_leaves_no_lease(workers: Wo
         is_over, turns = polling.done(), turns + 1
         polling.cancel()
         if is_over:
-            await workers[0].broker.poll.give_back(polling.result())
+            await workers[0].broker.queues.give_back(all_received(polling.result()))
         await asyncio.gather(polling, return_exceptions=True)
         async with asyncio.timeout(10):
             while leased(workers):

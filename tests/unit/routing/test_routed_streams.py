@@ -28,6 +28,7 @@ from quiver.model.errors import (
 from quiver.model.names import TopicPartition
 from quiver.model.position import LATEST
 from quiver.streams.member import Subscription
+from quiver.streams.membership import JoinOptions
 from quiver.testing.held_storage import Point
 from quiver.testing.workers import WorkerSet
 
@@ -108,7 +109,7 @@ async def test_offsets_are_checked_against_ends_elsewhere(workers: WorkerSet) ->
 async def test_a_group_begins_where_partitions_elsewhere_end(workers: WorkerSet) -> None:
     group = owned_by(1)
     await fill(workers, 4)
-    view = await workers[0].broker.streams.join(group, WANTS, start=LATEST)
+    view = await workers[0].broker.streams.join(group, WANTS, JoinOptions(start=LATEST))
     assert set((await workers[2].broker.streams.next_offsets(group, view.assigned)).values()) == {4}
 
 

@@ -12,6 +12,7 @@ from quiver.model.names import TopicPartition
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
+from quiver.streams.membership import JoinOptions
 from quiver.streams.owners.port import PolledPartition
 
 WANTS = Subscription(client_id="c", topics=frozenset({"orders"}))
@@ -105,7 +106,7 @@ async def test_nothing_is_remembered_of_members_and_groups_that_are_gone(broker:
         with pytest.raises(GroupNotFound):
             await act
     with pytest.raises(MemberNotFound):
-        await broker.streams.members.join("no", WANTS, member_id="m")
+        await broker.streams.members.join("no", WANTS, JoinOptions("m"))
     assert broker.streams.members._signals == {}
     assert len(broker.groups.locks) == 0
 

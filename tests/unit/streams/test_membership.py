@@ -9,7 +9,7 @@ from quiver.model.errors import GenerationMismatch, GroupProtocolMismatch, Membe
 from quiver.model.names import TopicPartition
 from quiver.model.topic import TopicSize
 from quiver.streams.member import REVOCATION_MS, Subscription
-from quiver.streams.membership import JoinRequest, Membership, Topics
+from quiver.streams.membership import JoinOptions, JoinRequest, Membership, Topics
 
 ORDERS: Topics = {"orders": TopicSize(1, 6)}
 BOTH: Topics = {**ORDERS, "emails": TopicSize(2, 3)}
@@ -29,7 +29,7 @@ def wants(*topics: str, **more: object) -> Subscription:
 
 
 def join(group: Membership, ids: Ids, now_ms: int = 0, topics: Topics = ORDERS, **more: object) -> str:
-    request = JoinRequest(more.pop("subscription", wants("orders")), **more)  # type: ignore[arg-type]
+    request = JoinRequest(more.pop("subscription", wants("orders")), JoinOptions(**more))  # type: ignore[arg-type]
     return group.join(request, topics, now_ms, new_id=ids, joined_at_ms=now_ms).id
 
 

@@ -4,7 +4,7 @@ from itertools import count
 
 from quiver.model.topic import TopicSize
 from quiver.streams.member import RECONNECT_MS, SESSION_MS, Subscription
-from quiver.streams.membership import JoinRequest, Membership, Protocol, RebalanceStats
+from quiver.streams.membership import JoinOptions, JoinRequest, Membership, Protocol, RebalanceStats
 
 TOPICS = {"orders": TopicSize(1, 6), "emails": TopicSize(2, 3)}
 
@@ -25,7 +25,7 @@ class Scene:
             client_id="c", topics=frozenset({topic}), instance_id=instance_id, session_ms=session_ms
         )
         return self.group.join(
-            JoinRequest(subscription, member_id, self.protocol),
+            JoinRequest(subscription, JoinOptions(member_id, self.protocol)),
             TOPICS,
             now_ms,
             new_id=lambda: f"m{next(self.numbers)}",

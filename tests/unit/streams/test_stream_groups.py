@@ -13,6 +13,7 @@ from quiver.model.position import EARLIEST, LATEST, Position
 from quiver.records.read import open_frame
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.streams.member import Subscription
+from quiver.streams.membership import JoinOptions
 from quiver.streams.owners.port import PolledPartition
 
 
@@ -138,10 +139,10 @@ async def test_resets(broker: Broker, to: Position | int, expected: int) -> None
 
 async def test_a_group_that_says_latest_begins_there_once_and_for_all(broker: Broker) -> None:
     await fill(broker, 5)
-    first = await broker.streams.join("billing", wants("orders"), start=LATEST)
+    first = await broker.streams.join("billing", wants("orders"), JoinOptions(start=LATEST))
     await broker.streams.members.leave("billing", first.member_id)
     await fill(broker, 2)
-    second = await broker.streams.join("billing", wants("orders"), start=LATEST)
+    second = await broker.streams.join("billing", wants("orders"), JoinOptions(start=LATEST))
     assert values(await broker.poll.poll("billing", second.member_id, timeout_ms=0, limit=9)) == [b"0", b"1"]
 
 

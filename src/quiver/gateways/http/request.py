@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote
@@ -67,6 +67,7 @@ class Request:
 
     __slots__ = (
         "_holding",
+        "_if_unsent",
         "_max_bytes",
         "counts",
         "exchange",
@@ -104,6 +105,7 @@ class Request:
         """The code of the error that it is answered with."""
         self._max_bytes = max_bytes
         self._holding = budget.open()
+        self._if_unsent: Callable[[], object] | None = None
 
     @property
     def media(self) -> Media:
@@ -229,6 +231,10 @@ class Request:
         finally:
             self.exchange.when_lost(None)
 
+    def if_unsent(self, take_back: Callable[[], object]) -> None:
+        """What is called at the end if nothing of the response has left: its client went away, or gets an error."""
+        self._if_unsent = take_back
+
     def hold_head(self) -> None:
         """Counts a large head, which stays as long as the request."""
         if self.exchange.head.size_bytes > _SMALL_HEAD_BYTES:
@@ -243,5 +249,8 @@ class Request:
         self._holding.check()
 
     def release(self) -> None:
-        """Gives back what was held."""
+        """Gives back what was held, and what did not leave."""
         self._holding.close()
+        has_left = self.exchange.status and not self.failure and self.method != "HEAD"
+        if self._if_unsent is not None and not has_left:
+            self._if_unsent()

@@ -5,37 +5,48 @@ from quiver.dead_letters.page import DeadLetterPage, RemovedDeadLetterPage
 from quiver.dead_letters.redrive_jobs import JobProgress, RedrivePlan
 from quiver.dead_letters.search import Search
 from quiver.dead_letters.taking import DeadLettersTaken
-from quiver.links.request import PeerRequest
-from quiver.model.dead_letter import DeadLetterCursor, DeadLetterId
+from quiver.model.dead_letter import DeadLetterCursor, DeadLetterFilter, DeadLetterId
 from quiver.routing.owned_request import OwnedRequest
 
 
-class PageOfDeadLetters(PeerRequest[DeadLetterPage], frozen=True):
+class PageOfDeadLetters(OwnedRequest[DeadLetterPage], frozen=True):
     capability, method = "dead_letters", "page"
     topic: str
     search: Search
     limit: int
 
+    async def carry_out(self, broker: Broker) -> DeadLetterPage:
+        return await broker.dead_letters.page(self.topic, self.search, limit=self.limit)
 
-class FindDeadLetters(PeerRequest[list[DeadLetterCursor]], frozen=True):
+
+class FindDeadLetters(OwnedRequest[list[DeadLetterCursor]], frozen=True):
     capability, method = "dead_letters", "find"
     topic: str
     search: Search
     limit: int
 
+    async def carry_out(self, broker: Broker) -> list[DeadLetterCursor]:
+        return await broker.dead_letters.find(self.topic, self.search, limit=self.limit)
 
-class CountDeadLetters(PeerRequest[int], frozen=True):
+
+class CountDeadLetters(OwnedRequest[int], frozen=True):
     capability, method = "dead_letters", "count"
     topic: str
 
+    async def carry_out(self, broker: Broker) -> int:
+        return await broker.dead_letters.count(self.topic)
 
-class RemovedRuns(PeerRequest[RemovedDeadLetterPage], frozen=True):
+
+class RemovedRuns(OwnedRequest[RemovedDeadLetterPage], frozen=True):
     capability, method = "dead_letters", "removed"
     topic: str
     start: DeadLetterId
 
+    async def carry_out(self, broker: Broker) -> RemovedDeadLetterPage:
+        return await broker.dead_letters.removed(self.topic, self.start)
 
-class TakeDeadLetters(PeerRequest[DeadLettersTaken], frozen=True):
+
+class TakeDeadLetters(OwnedRequest[DeadLettersTaken], frozen=True):
     """A redrive or a purge of those that are named. A repeat finds nothing left."""
 
     capability, method = "dead_letters", "take"
@@ -44,6 +55,12 @@ class TakeDeadLetters(PeerRequest[DeadLettersTaken], frozen=True):
     is_purge: bool
     to: str | None
     dry_run: bool
+
+    async def carry_out(self, broker: Broker) -> DeadLettersTaken:
+        search = Search(DeadLetterFilter(ids=[(id.partition, id.offset) for id in self.ids]))
+        if self.is_purge:
+            return await broker.dead_letters.purge(self.topic, search, dry_run=self.dry_run)
+        return await broker.dead_letters.redrive(self.topic, search, to=self.to, dry_run=self.dry_run)
 
 
 class BeginJob(OwnedRequest[JobProgress], frozen=True):
@@ -79,4 +96,14 @@ class CancelJob(OwnedRequest[JobProgress], frozen=True):
         return await broker.redrive_jobs.cancel(self.id)
 
 
-REDRIVE_JOB_REQUESTS = (BeginJob, ListJobs, GetJob, CancelJob)
+DEAD_LETTER_REQUESTS = (
+    PageOfDeadLetters,
+    FindDeadLetters,
+    CountDeadLetters,
+    RemovedRuns,
+    TakeDeadLetters,
+    BeginJob,
+    ListJobs,
+    GetJob,
+    CancelJob,
+)

@@ -8,7 +8,6 @@ from quiver.dead_letters.error_shapes import ErrorGroups, grouped
 from quiver.dead_letters.page import DeadLetterPage, RemovedDeadLetterPage, first_page, merged_removed
 from quiver.dead_letters.search import Search, merged
 from quiver.dead_letters.taking import DeadLettersTaken, TakenCount, slices
-from quiver.links.peers import Peers
 from quiver.model.dead_letter import (
     DeadLetter,
     DeadLetterCursor,
@@ -19,19 +18,19 @@ from quiver.model.dead_letter import (
 from quiver.model.topic import Topic
 from quiver.routing.dead_letters.owned import OwnedDeadLetters
 from quiver.routing.dead_letters.requests import CountDeadLetters, RemovedRuns, TakeDeadLetters
+from quiver.routing.owned_calls import OwnedCalls
 from quiver.routing.owners import Owners
-from quiver.routing.scatter import Scatter
 
 
 class RoutedDeadLetters:
-    def __init__(self, local: Broker, owners: Owners, peers: Peers, scatter: Scatter) -> None:
-        self._local, self._owners, self._scatter = local.dead_letters, owners, scatter
-        self._owned = [OwnedDeadLetters(worker, local, peers) for worker in range(peers.workers)]
+    def __init__(self, local: Broker, owners: Owners, calls: OwnedCalls) -> None:
+        self._local, self._owners, self._calls = local.dead_letters, owners, calls
+        self._owned = [OwnedDeadLetters(worker, calls) for worker in range(calls.workers)]
 
     async def page(self, topic: str, search: Search, *, limit: int = 1000, skip: int = 0) -> DeadLetterPage:
         async with aclosing(self._walk(topic, search, limit + skip + 1)) as walk:
             dead_letters, following = await first_page(walk, limit=limit, skip=skip)
-        look = await self._scatter.look(CountDeadLetters(topic), lambda: self._local.count(topic))
+        look = await self._calls.look(CountDeadLetters(topic))
         return DeadLetterPage(dead_letters, sum(look.complete()), following)
 
     async def errors(self, topic: str, *, limit: int) -> ErrorGroups:
@@ -39,7 +38,7 @@ class RoutedDeadLetters:
             return await grouped(walk, limit)
 
     async def removed(self, topic: str, start: DeadLetterId) -> RemovedDeadLetterPage:
-        look = await self._scatter.look(RemovedRuns(topic, start), lambda: self._local.removed(topic, start))
+        look = await self._calls.look(RemovedRuns(topic, start))
         return merged_removed(look.complete())
 
     def check_redrive(self, topic: str, to: str | None) -> tuple[Topic | None, Topic | None]:

@@ -1,27 +1,35 @@
 """What is asked of the owners of partitions about delayed messages."""
 
+from quiver.broker.broker import Broker
 from quiver.delays.page import DelayEntry, PendingTotal
 from quiver.delays.stats import DelayStats
-from quiver.links.request import PeerRequest
 from quiver.model.schedule import DelayedMessage
+from quiver.routing.owned_request import OwnedRequest
 
 
-class CancelDelayed(PeerRequest[list[int]], frozen=True):
+class CancelDelayed(OwnedRequest[list[int]], frozen=True):
     capability, method = "delays", "cancel"
     topic: str
     partition: int
     ids: list[int]
 
+    async def carry_out(self, broker: Broker) -> list[int]:
+        return sorted(await broker.delays.cancel(self.topic, self.partition, self.ids))
 
-class RescheduleDelayed(PeerRequest[list[int]], frozen=True):
+
+class RescheduleDelayed(OwnedRequest[list[int]], frozen=True):
     capability, method = "delays", "reschedule"
     topic: str
     partition: int
     ids: list[int]
     deliver_at_ms: int
 
+    async def carry_out(self, broker: Broker) -> list[int]:
+        moved = await broker.delays.reschedule(self.topic, self.partition, self.ids, self.deliver_at_ms)
+        return sorted(moved)
 
-class FindDelayed(PeerRequest[list[DelayedMessage]], frozen=True):
+
+class FindDelayed(OwnedRequest[list[DelayedMessage]], frozen=True):
     """In one partition, or in all that the worker owns."""
 
     capability, method = "delays", "find"
@@ -29,23 +37,49 @@ class FindDelayed(PeerRequest[list[DelayedMessage]], frozen=True):
     partition: int | None
     id: int
 
+    async def carry_out(self, broker: Broker) -> list[DelayedMessage]:
+        return await broker.delays.find(self.topic, self.partition, self.id)
 
-class TotalPending(PeerRequest[PendingTotal], frozen=True):
+
+class TotalPending(OwnedRequest[PendingTotal], frozen=True):
     capability, method = "delays", "total"
     topic_id: int
 
+    async def carry_out(self, broker: Broker) -> PendingTotal:
+        return await broker.delays.pending(self.topic_id).total()
 
-class PendingBefore(PeerRequest[dict[int, int]], frozen=True):
+
+class PendingBefore(OwnedRequest[dict[int, int]], frozen=True):
     capability, method = "delays", "counts_before"
     topic_id: int
     time_ms: int
 
+    async def carry_out(self, broker: Broker) -> dict[int, int]:
+        return await broker.delays.pending(self.topic_id).counts_before(self.time_ms)
 
-class PendingSlices(PeerRequest[list[DelayEntry]], frozen=True):
+
+class PendingSlices(OwnedRequest[list[DelayEntry]], frozen=True):
     capability, method = "delays", "slices"
     topic_id: int
     bounds: dict[int, tuple[int, int]]
 
+    async def carry_out(self, broker: Broker) -> list[DelayEntry]:
+        return await broker.delays.pending(self.topic_id).slices(self.bounds)
 
-class DelayStatsOf(PeerRequest[DelayStats], frozen=True):
+
+class DelayStatsOf(OwnedRequest[DelayStats], frozen=True):
     capability, method = "delays", "stats"
+
+    async def carry_out(self, broker: Broker) -> DelayStats:
+        return await broker.delays.stats()
+
+
+DELAY_REQUESTS = (
+    CancelDelayed,
+    RescheduleDelayed,
+    FindDelayed,
+    TotalPending,
+    PendingBefore,
+    PendingSlices,
+    DelayStatsOf,
+)

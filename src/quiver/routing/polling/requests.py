@@ -21,8 +21,7 @@ class JoinPolling(OwnedRequest[MemberUpdate], frozen=True):
     joining: Joining
 
     async def carry_out(self, broker: Broker) -> MemberUpdate:
-        joining = self.joining
-        return await broker.poll_members.join(joining.group, joining.subscription, **joining.options())
+        return await broker.poll_members.join(*self.joining)
 
 
 class PollingHeartbeat(OwnedRequest[MemberUpdate], frozen=True):

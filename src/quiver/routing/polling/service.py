@@ -4,7 +4,6 @@ from quiver.broker.broker import Broker
 from quiver.links.peers import Peers
 from quiver.links.request import Reply
 from quiver.model.names import TopicPartition
-from quiver.model.position import EARLIEST, Position
 from quiver.routing.group_route import GroupRoute
 from quiver.routing.late_results import call_leasing
 from quiver.routing.owners import Owners
@@ -21,10 +20,9 @@ from quiver.routing.polling.requests import (
 )
 from quiver.routing.queues.service import RoutedQueues
 from quiver.routing.streams.requests import Joining
-from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
-from quiver.streams.membership import Protocol
+from quiver.streams.membership import JoinOptions
 from quiver.streams.owners.port import PolledPartition
 from quiver.streams.poll.members import MemberUpdate
 
@@ -37,14 +35,9 @@ class RoutedPollMembers:
         self,
         group: str,
         subscription: Subscription,
-        *,
-        member_id: str | None = None,
-        protocol: Protocol = "cooperative",
-        assignor: AssignorName | None = None,
-        start: Position = EARLIEST,
+        options: JoinOptions = JoinOptions(),  # noqa: B008 - a value
     ) -> MemberUpdate:
-        joining = Joining(group, subscription, member_id, protocol, assignor, start)
-        return await self._route.call(group, JoinPolling(joining))
+        return await self._route.call(group, JoinPolling(Joining(group, subscription, options)))
 
     async def heartbeat(self, group: str, member_id: str, generation: int | None, *, tell: bool) -> MemberUpdate:
         return await self._route.ask(group, PollingHeartbeat(group, member_id, generation, tell))
@@ -76,9 +69,6 @@ class RoutedPoll:
         request = PollFor(group, member_id, timeout_ms, limit)
         reply = await call_leasing(self._peers, worker, request, self._on_late)
         return polled_of(reply.value, reply.payload, self._catalogue)
-
-    async def give_back(self, polled: list[PolledPartition]) -> None:
-        await self._queues.give_back(all_received(polled))
 
     def _on_late(self, reply: Reply[PolledParts]) -> None:
         polled = polled_of(reply.value, reply.payload, self._catalogue)

@@ -1,32 +1,21 @@
 """What is asked of the owner of a stream group."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from quiver.broker.broker import Broker
 from quiver.model.names import TopicPartition
-from quiver.model.position import Position
 from quiver.routing.owned_request import OwnedRequest
-from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
-from quiver.streams.membership import Protocol
+from quiver.streams.membership import JoinOptions
 
 PartitionOffset = tuple[TopicPartition, int]
 
 
 class Joining(NamedTuple):
-    """How a member joins a group."""
-
     group: str
     subscription: Subscription
-    member_id: str | None
-    protocol: Protocol
-    assignor: AssignorName | None
-    start: Position
-
-    def options(self) -> dict[str, Any]:
-        """Without group and subscription."""
-        return {name: value for name, value in self._asdict().items() if name not in ("group", "subscription")}
+    options: JoinOptions
 
 
 class Join(OwnedRequest[MemberView], frozen=True):
@@ -34,8 +23,7 @@ class Join(OwnedRequest[MemberView], frozen=True):
     joining: Joining
 
     async def carry_out(self, broker: Broker) -> MemberView:
-        joining = self.joining
-        return await broker.streams.join(joining.group, joining.subscription, **joining.options())
+        return await broker.streams.join(*self.joining)
 
 
 class Heartbeat(OwnedRequest[MemberView], frozen=True):

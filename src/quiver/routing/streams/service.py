@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 from quiver.broker.broker import Broker
 from quiver.model.names import TopicPartition
-from quiver.model.position import EARLIEST, Position
 from quiver.routing.group_route import GroupRoute
 from quiver.routing.streams.requests import (
     CommitByName,
@@ -18,10 +17,9 @@ from quiver.routing.streams.requests import (
     NextOffsets,
     NextView,
 )
-from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
-from quiver.streams.membership import Protocol
+from quiver.streams.membership import JoinOptions
 
 
 class RoutedMembers:
@@ -66,14 +64,9 @@ class RoutedStreams:
         self,
         group: str,
         subscription: Subscription,
-        *,
-        member_id: str | None = None,
-        protocol: Protocol = "cooperative",
-        assignor: AssignorName | None = None,
-        start: Position = EARLIEST,
+        options: JoinOptions = JoinOptions(),  # noqa: B008 - a value
     ) -> MemberView:
-        joining = Joining(group, subscription, member_id, protocol, assignor, start)
-        return await self._route.call(group, Join(joining))
+        return await self._route.call(group, Join(Joining(group, subscription, options)))
 
     async def committed(self, group: str) -> dict[str, dict[int, int]]:
         return await self._route.ask(group, CommittedOffsets(group))

@@ -3,11 +3,9 @@
 from typing import NamedTuple
 
 from quiver.model.names import TopicPartition
-from quiver.model.position import EARLIEST, Position
-from quiver.streams.assignors import AssignorName
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
-from quiver.streams.membership import Protocol
+from quiver.streams.membership import JoinOptions
 from quiver.streams.poll.sessions import PollSessions
 from quiver.streams.service import Streams
 
@@ -27,17 +25,12 @@ class PollMembers:
         self,
         group: str,
         subscription: Subscription,
-        *,
-        member_id: str | None = None,
-        protocol: Protocol = "cooperative",
-        assignor: AssignorName | None = None,
-        start: Position = EARLIEST,
+        options: JoinOptions = JoinOptions(),  # noqa: B008 - a value
     ) -> MemberUpdate:
         """Joins, or joins again; returns what the member has."""
-        asked = self._streams.members.view(group, member_id).revoke if member_id is not None else frozenset()
-        view = await self._streams.join(
-            group, subscription, member_id=member_id, protocol=protocol, assignor=assignor, start=start
-        )
+        known = options.member_id
+        asked = self._streams.members.view(group, known).revoke if known is not None else frozenset()
+        view = await self._streams.join(group, subscription, options)
         self._sessions.let_go(group, view.member_id, asked - view.assigned - view.revoke)
         self._sessions.tell(group, view)
         return self._update(group, view)

@@ -30,6 +30,7 @@ from quiver.protocol.messages import Done
 from quiver.routing.facade import Facade
 from quiver.streams.member import Subscription
 from quiver.streams.member_view import MemberView
+from quiver.streams.membership import JoinOptions
 from quiver.streams.reset import LikeGroup, ResetTarget
 from quiver.system.pace import paced
 
@@ -44,10 +45,7 @@ async def _join(broker: Facade, request: JoinGroup) -> Message:
             instance_id=request.instance_id,
             session_ms=request.session_ms,
         ),
-        member_id=request.member_id,
-        protocol=request.protocol,
-        assignor=request.assignor,
-        start=request.start,
+        JoinOptions(request.member_id, request.protocol, request.assignor, request.start),
     )
     return await _assignment(broker, request.group, view)
 

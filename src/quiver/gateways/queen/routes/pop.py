@@ -1,6 +1,5 @@
 """GET /api/v1/pop: leases messages of one partition of a queue, or of several."""
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import unquote
@@ -16,7 +15,7 @@ from quiver.gateways.queen.pops.popped import Popped, PopResponse
 from quiver.gateways.queen.pops.receiving import Pops
 from quiver.gateways.queen.pops.subscriptions import Subscription
 from quiver.gateways.queen.queues import QueenQueues, checked_queue, group_name, partition_key
-from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidRequest, QuiverError
+from quiver.model.errors import GroupKindMismatch, GroupOrderingMismatch, InvalidName, InvalidRequest
 from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE, PAGE_BYTES
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
@@ -90,13 +89,10 @@ class PopRoutes:
         return self._queues.chosen(query.namespace, query.task)
 
     async def _response(self, request: Request, query: PopQuery, received: "list[Received]") -> Response:
+        request.if_unsent(partial(self._broker.queues.give_back_later, received))
         popped = Popped(received, group_name(query.consumer_group), is_acked=query.auto_ack)
-        try:
-            request.hold(popped.size_bytes)
-            response = await popped.response(request.response_media)
-        except (QuiverError, asyncio.CancelledError):
-            self._broker.queues.give_back_later(received)
-            raise
+        request.hold(popped.size_bytes)
+        response = await popped.response(request.response_media)
         if query.auto_ack:
             await self._ack(received)
         else:

@@ -40,7 +40,7 @@ from quiver.model.names import TopicPartition, check_name
 from quiver.model.position import EARLIEST, parse_position
 from quiver.model.times import parse_duration_ms
 from quiver.streams.member import Subscription
-from quiver.streams.membership import Protocol
+from quiver.streams.membership import JoinOptions, Protocol
 
 if TYPE_CHECKING:
     from quiver.routing.facade import Facade
@@ -155,14 +155,8 @@ class MembershipRoutes:
 
     async def _join(self, group: str, wanted: JoinRequest, protocol: Protocol) -> "MemberUpdate":
         start = EARLIEST if wanted.start is None else parse_position(wanted.start, self._broker.clock.now_ms())
-        return await self._broker.poll_members.join(
-            group,
-            await self._subscription(group, wanted),
-            member_id=wanted.member_id,
-            protocol=protocol,
-            assignor=wanted.assignor,
-            start=start,
-        )
+        options = JoinOptions(wanted.member_id, protocol, wanted.assignor, start)
+        return await self._broker.poll_members.join(group, await self._subscription(group, wanted), options)
 
     async def _subscription(self, group: str, wanted: JoinRequest) -> Subscription:
         """What a returning member leaves out stays as it was."""

@@ -1,7 +1,7 @@
 """GET /groups/{group}/poll: a member's next messages; waits until there are some."""
 
-import asyncio
 from collections import Counter
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,17 +73,13 @@ class PollRoute:
         request.check_room()
         request.waits = True
         polled = await self._wait(request, group, member_id, timeout_ms, limit)
-        messages = _messages(polled, query.max_messages is None)
-        size = Size([received for part in polled for received in part.received])
-        try:
-            tail = await self._tail(group, member_id, polled)
-            if not size.is_small:
-                request.hold(size.bytes)
-        except BaseException:
-            await asyncio.shield(self._broker.poll.give_back(polled))
-            raise
+        received = [one for part in polled for one in part.received]
+        request.if_unsent(partial(self._broker.queues.give_back_later, received))
+        messages, size = _messages(polled, query.max_messages is None), Size(received)
+        tail = await self._tail(group, member_id, polled)
         if size.is_small:
             return Response(PollResponse(messages=_to_response(messages), **tail))
+        request.hold(size.bytes)
         media = request.response_media
         return StreamedResponse(streamed(media, messages, tail), media)
 

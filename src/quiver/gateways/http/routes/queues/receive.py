@@ -1,5 +1,6 @@
 """POST /topics/{topic}/receive: leases messages to a consumer of a queue group; waits until there are some."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -17,7 +18,6 @@ from quiver.model.errors import (
     InvalidName,
     InvalidRequest,
     Overloaded,
-    QuiverError,
     TopicNotFound,
 )
 from quiver.model.limits import LONGEST_WAIT_MS, MESSAGES_AT_ONCE
@@ -69,14 +69,11 @@ class ReceiveRoute:
         request.check_room()
         request.waits = True
         received = await self._wait(request, topic, wanted)
+        request.if_unsent(partial(self._broker.queues.give_back_later, received))
         size = Size(received)
         if size.is_small:
             return Response(ReceiveResponse([message for run in shown_runs(received) for message in run]))
-        try:
-            request.hold(size.bytes)
-        except QuiverError:
-            await self._broker.queues.give_back(received)
-            raise
+        request.hold(size.bytes)
         media = request.response_media
         return StreamedResponse(streamed_messages(media, shown_runs(received), size.messages), media)
 
