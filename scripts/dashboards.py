@@ -416,6 +416,34 @@ NODE = Dashboard(
                 graph("Waits of fetches", "s", *quantiles("fetch_wait_seconds", _I)),
             ),
         ),
+        Row(
+            "Replicated cluster",
+            (
+                graph(
+                    "Units",
+                    "short",
+                    (f"sum by (instance, role) (quiver_cluster_units{{{_I}}})", "{{instance}} {{role}}"),
+                    (f"quiver_cluster_units_behind{{{_I}}}", "{{instance}} behind"),
+                    (f"quiver_cluster_units_refusing{{{_I}}}", "{{instance}} refusing"),
+                    note="Behind: not all replicas are in sync. Refusing: too few are, so messages are refused.",
+                ),
+                graph(
+                    "What followers lack",
+                    "bytes",
+                    (f"sum by (instance, node) (quiver_replica_lag_bytes{{{_I}}})", "{{instance}} to node {{node}}"),
+                ),
+                graph(
+                    "Leaderships begun in five minutes",
+                    "short",
+                    (f"increase(quiver_cluster_epochs_total{{{_I}}}[5m])", "{{instance}}"),
+                ),
+                graph(
+                    "Read from replicas",
+                    "Bps",
+                    (f"rate(quiver_replica_read_bytes_total{{{_I}}}[$__rate_interval])", "{{instance}}"),
+                ),
+            ),
+        ),
     ),
 )
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
-from quiver.messages.fetch import FetchedSlice, FetchPart
+from quiver.messages.fetch import FetchedSlice, FetchOptions, FetchPart
 from quiver.model.errors import TopicNotFound
 from quiver.model.limits import Limits
 from quiver.partition.partition import Appended
@@ -122,7 +122,7 @@ class ScriptedBroker:
         self.fetch_gate: asyncio.Event | None = None
         self.fetches_ended = 0
         self.slices_given = 0
-        self.fetch_arguments: dict[str, Any] = {}
+        self.fetch_options: FetchOptions | None = None
         self.streams = self.members = self
         self.connections = MemberConnections()
         self.heartbeats: list[str] = []
@@ -138,8 +138,8 @@ class ScriptedBroker:
         self.appends.append(asyncio.get_running_loop().create_future())
         return self.appends[-1]
 
-    async def fetch(self, parts: Sequence[FetchPart], **arguments: int) -> list[FetchedSlice]:
-        self.fetch_arguments = arguments
+    async def fetch(self, parts: Sequence[FetchPart], options: FetchOptions) -> list[FetchedSlice]:
+        self.fetch_options = options
         try:
             if self.fetch_gate is not None:
                 await self.fetch_gate.wait()

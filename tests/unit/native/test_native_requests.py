@@ -127,7 +127,7 @@ async def test_a_waiting_fetch_ends_when_its_client_goes(start_gateway, connect,
     broker.fetch_gate = asyncio.Event()
     client = await connect(gateway)
     await client.send(Fetch([FetchPart(1, 0, 0, 100)]))
-    await until(lambda: broker.fetch_arguments)
+    await until(lambda: broker.fetch_options)
     client.close()
     await until(lambda: broker.fetches_ended == 1)
     await until(lambda: gateway.counts.connections_open == 0)
@@ -140,7 +140,7 @@ async def test_stop_responses_what_was_begun_and_ends_waiting_fetches(start_gate
     client = await connect(gateway)
     await client.send(Fetch([FetchPart(1, 0, 0, 100)]), correlation=3)
     await client.send(Produce(1, 0, 0), b"frame", correlation=4)
-    await until(lambda: broker.appends and broker.fetch_arguments)
+    await until(lambda: broker.appends and broker.fetch_options)
     stopping = asyncio.create_task(gateway.stop(10))
     assert (await client.response())[1].code == "shutting_down"
     broker.appends[0].set_result(Appended(5, 1))
@@ -218,8 +218,8 @@ async def test_an_response_that_cannot_be_encoded_becomes_a_failure(start_gatewa
     broker.slices = [FileSlice(b"x" * 100, in_file=True)]
     fetch = broker.fetch
 
-    async def fetch_beyond(parts, **arguments):
-        return [found._replace(high_watermark=2**64) for found in await fetch(parts, **arguments)]
+    async def fetch_beyond(parts, options):
+        return [found._replace(high_watermark=2**64) for found in await fetch(parts, options)]
 
     broker.fetch = fetch_beyond
     client = await connect(await start_gateway())

@@ -11,6 +11,7 @@ import uvloop
 
 from quiver.gateways.native.gateway import NativeGateway
 from quiver.gateways.native.settings import NativeSettings
+from quiver.messages.fetch import FetchOptions
 from quiver.protocol.messages import Done, Fetch, Fetched, FetchPart, GetMetadata, Ping
 from quiver.protocol.packet import decode_response, encode_packet
 from unit.native.native_client import FileSlice, NativeClient, ScriptedBroker, until
@@ -83,10 +84,9 @@ async def test_where_the_file_system_has_no_sendfile(start_gateway, connect, bro
 async def test_waits_and_sizes_are_clamped(start_gateway, connect, broker):
     client = await connect(await start_gateway())
     await client.ask(Fetch([], max_wait_ms=2**60, min_bytes=5, max_bytes=2**60))
-    sizes = {"max_wait_ms": 300_000, "min_bytes": 5, "max_bytes": broker.limits.fetch_bytes}
-    assert broker.fetch_arguments == {**sizes, "read_committed": True, "headers_only": False}
+    assert broker.fetch_options == FetchOptions(300_000, min_bytes=5, max_bytes=broker.limits.fetch_bytes)
     await client.ask(Fetch([], max_wait_ms=-5, min_bytes=-1, max_bytes=-1))
-    assert (broker.fetch_arguments["max_wait_ms"], broker.fetch_arguments["max_bytes"]) == (0, 0)
+    assert (broker.fetch_options.max_wait_ms, broker.fetch_options.max_bytes) == (0, 0)
 
 
 async def test_a_client_that_does_not_read_is_bounded_and_then_dropped(start_gateway, connect, broker):
@@ -151,7 +151,7 @@ async def test_slices_that_come_after_the_client_went_are_released(start_gateway
     broker.fetch_gate = asyncio.Event()
     client = await connect(gateway)
     await client.send(fetch_of(1))
-    await until(lambda: broker.fetch_arguments)
+    await until(lambda: broker.fetch_options)
     piece = FileSlice(b"late")
     broker.slices = [piece]
     broker.fetch_gate.set()

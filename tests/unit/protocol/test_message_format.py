@@ -38,9 +38,9 @@ REQUESTS: list[tuple[m.Message, str]] = [
     (m.Produce(7, 2, 0), "9502070200ff"),
     (
         m.Fetch([m.FetchPart(7, 0, 1000, 65536)], 500, 1, 1 << 20),
-        "97039194 0700cd03e8ce00010000 cd01f401ce00100000c3c2",
+        "98039194 0700cd03e8ce00010000 cd01f401ce00100000c3c2c2",
     ),
-    (m.Fetch([], 0, 1, 8, False, True), "970390000108c2c3"),
+    (m.Fetch([], 0, 1, 8, False, True), "980390000108c2c3c2"),
     (m.ListOffsets([m.OffsetPart(7, 1, EARLIEST)]), "93049193070192a86561726c6965737400c3"),
     (m.ListOffsets([m.OffsetPart(7, 1, Position("time", 9))]), "93049193070192a474696d6509c3"),
     (m.InitProducer(), "9305ffff"),
