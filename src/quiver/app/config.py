@@ -76,6 +76,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     rack: str | None = None
     replication_factor: int | None = None
     min_isr: int | None = None
+    catch_up_bytes_per_second: int = 0
     transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
@@ -161,6 +162,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("rack", optional_text, "Where this node is; replicas are spread over racks."),
     Setting("replication_factor", optional_count, "Replicas in a cluster (3); fixed by its first node."),
     Setting("min_isr", optional_count, "Replicas that must have a message for its ack (2); the same."),
+    Setting("catch_up_bytes_per_second", size_bytes(0, 2**50),
+            "The most that this node sends to replicas that are not in sync, per second; 0: no limit."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",

@@ -21,7 +21,7 @@ from quiver.metrics.sources.replicas import ReplicaNumbers
 from quiver.model.errors import InvalidSetting
 from quiver.replication.clean_stop import CleanStop
 from quiver.replication.node import ReplicatedNode
-from quiver.replication.settings import Member
+from quiver.replication.settings import Member, ReplicationSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import SystemClock
 from quiver.system.files import Files
@@ -84,7 +84,11 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
     data.lost_at = CleanStop(config.data_dir, files).take(incarnation)
     calls = NodeCalls()
     data.replicas = replicas = ReplicatedNode(
-        Member(number, incarnation, data.lost_at), data.storage, coordination, calls
+        Member(number, incarnation, data.lost_at),
+        data.storage,
+        coordination,
+        calls,
+        ReplicationSettings(catch_up_bytes_per_second=config.catch_up_bytes_per_second or None),
     )
     await replicas.open()
     state = ClusterState(View(coordination), setup.workers)
@@ -116,6 +120,7 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
         rack=config.rack or "",
         lost_at=data.lost_at,
         link_versions=config.spoken_link_versions,
+        catch_up_bytes_per_second=config.catch_up_bytes_per_second,
     )
     node = ClusterNode(record, parts, network=TcpNetwork(), randomness=randomness)
     calls.peers = node.gateway.peers

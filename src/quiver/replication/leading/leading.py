@@ -8,6 +8,7 @@ from typing import NamedTuple
 from quiver.model.errors import NotEnoughReplicas, NotLeader, QuiverError
 from quiver.records.header import StampedFrame
 from quiver.replication.leader import Leader
+from quiver.replication.leading.catch_up import CatchUp, Throttle
 from quiver.replication.leading.led_log import LedLog
 from quiver.replication.leading.stream import FollowerStream
 from quiver.replication.messages import Links
@@ -26,6 +27,8 @@ class Ports(NamedTuple):
     links: Links
     write: WriteUnit
     settings: ReplicationSettings
+    catch_up: Throttle
+    """Of the node: what it sends to replicas that do not have everything."""
 
 
 class Leading:
@@ -33,7 +36,8 @@ class Leading:
 
     def __init__(self, worker: int, leader: Leader, ports: Ports) -> None:
         self.worker, self.leader = worker, leader
-        self._links, self._write, self._settings = ports
+        self._links, self._write, self._settings, of_node = ports
+        self._catch_up = CatchUp(of_node, lambda: self.leader.unit.throttle_bytes_per_sec)
         self.start_epoch = start_epoch(worker, leader.epoch)
         self.logs: dict[int, LedLog] = {}
         self.by_id: dict[str, LedLog] = {}
@@ -219,7 +223,9 @@ class Leading:
             self.streams.pop(node).end()
             self._tasks.pop(node).cancel()
         for node in [node for node in replicas if node not in self.streams]:
-            stream = FollowerStream(self.worker, node, self.leader, self.logs, self._links, self._settings)
+            stream = FollowerStream(
+                self.worker, node, self.leader, self.logs, self._links, self._settings, self._catch_up
+            )
             stream.on_confirmed, stream.on_deposed = self._on_confirmed, self.end
             stream.on_removed, stream.on_leaving = self._note_unit, self._set_due.set
             self.streams[node] = stream
