@@ -283,6 +283,7 @@ class _Reading:
         if config.workers > 1 and config.storage is not None:
             self._problems.append("workers: several workers share a data directory; with a database there is one")
         self._check_cluster(config)
+        self._check_replicas(config)
         for smaller, larger in (
             ("max_message_bytes", "max_frame_bytes"),
             ("max_frame_bytes", "max_request_bytes"),
@@ -305,6 +306,14 @@ class _Reading:
             self._problems.append("cluster and storage: brokers on one database need no cluster of their own")
         if config.cluster is not None and config.workers > 1:
             self._problems.append("workers: a node of a cluster is one process; nodes share the cluster_workers")
+
+    def _check_replicas(self, config: Config) -> None:
+        if config.cluster is not None:  # its first node decides
+            return
+        defaults = config.topic_defaults
+        for name, value in (("replication_factor", defaults.replication_factor), ("min_isr", defaults.min_isr)):
+            if value != 1:
+                self._problems.append(f"topic.{name}: is {value}, and there is one replica without a cluster")
 
 
 def shown_values(config: Config) -> dict[str, Any]:

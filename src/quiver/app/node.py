@@ -2,6 +2,7 @@
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from quiver.app.config import Config
@@ -12,6 +13,7 @@ from quiver.cluster.placement import ALONE, Placement
 from quiver.coordination.port import Coordination
 from quiver.links.peers import Peers
 from quiver.model.errors import InvalidSetting
+from quiver.model.replicas import ONE_REPLICA, ReplicaCounts
 from quiver.routing.facade import Facade
 from quiver.routing.worker import Worker
 from quiver.storage.compactor import process_compactor
@@ -122,13 +124,14 @@ async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> 
     return RunningBroker(Data(storage), worker.local, worker.broker), worker.peers
 
 
-def _settings(config: Config, placement: Placement) -> BrokerSettings:
+def _settings(config: Config, placement: Placement, replicas: ReplicaCounts = ONE_REPLICA) -> BrokerSettings:
     return BrokerSettings(
         auto_create=config.auto_create,
         topic_defaults=config.topic_defaults,
         transaction_max_ms=config.transaction_max_ms,
         delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
         placement=placement,
+        replicas=replicas,
     )
 
 
@@ -159,13 +162,13 @@ async def _start_in_cluster(config: Config) -> RunningBroker:
     from quiver.app.cluster.on_etcd import start_on_etcd
 
     storage = await _open_directory(config, None)
-    data, node = await start_on_etcd(config, storage, _new_broker(config))
+    data, node = await start_on_etcd(config, storage, partial(_new_broker, config))
     return RunningBroker(data, node.gateway.local, node.gateway.broker, node)
 
 
-def _new_broker(config: Config) -> "NewBroker":
+def _new_broker(config: Config, replicas: ReplicaCounts = ONE_REPLICA) -> "NewBroker":
     def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
-        settings = _settings(config, placement)
+        settings = _settings(config, placement, replicas)
         return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
 
     return new_broker

@@ -1,6 +1,7 @@
 """A node of a replicated cluster: its data directory, and etcd for what all nodes have to agree on."""
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 from quiver import __version__
@@ -19,6 +20,8 @@ from quiver.coordination.etcd.coordination import EtcdCoordination
 from quiver.coordination.view import View
 from quiver.metrics.sources.replicas import ReplicaNumbers
 from quiver.model.errors import InvalidSetting
+from quiver.model.replicas import ReplicaCounts
+from quiver.model.topic import TopicConfig
 from quiver.replication.clean_stop import CleanStop
 from quiver.replication.node import ReplicatedNode
 from quiver.replication.settings import Member, ReplicationSettings
@@ -57,7 +60,10 @@ class StartedNode(NamedTuple):
     node: ClusterNode
 
 
-async def start_on_etcd(config: Config, storage: LocalStorage, new_broker: NewBroker) -> StartedNode:
+NewReplicatedBroker = Callable[[ReplicaCounts], NewBroker]
+
+
+async def start_on_etcd(config: Config, storage: LocalStorage, new_broker: NewReplicatedBroker) -> StartedNode:
     """`storage` is open, and this function's; nothing stays open after a failure."""
     files = Files()
     data = ReplicatedData(storage, EtcdCoordination(etcd_address(config)), CleanStop(config.data_dir, files))
@@ -74,7 +80,9 @@ async def start_on_etcd(config: Config, storage: LocalStorage, new_broker: NewBr
     return StartedNode(data, node)
 
 
-async def _new_node(config: Config, data: ReplicatedData, files: Files, new_broker: NewBroker) -> ClusterNode:
+async def _new_node(
+    config: Config, data: ReplicatedData, files: Files, new_broker: NewReplicatedBroker
+) -> ClusterNode:
     coordination, randomness = data.coordination, SystemRandomness()
     number = _node_number(config)
     setup = await _setup(config, coordination, randomness)
@@ -102,7 +110,7 @@ async def _new_node(config: Config, data: ReplicatedData, files: Files, new_brok
         data.storage,
         assignments,
         assignments.open_storage,
-        new_broker,
+        new_broker(ReplicaCounts(setup.replication_factor, setup.min_isr)),
         replica_sets=ReplicaSets(state, decisions, replicas),
         moves_first=True,
         leave=replicas.leave,
@@ -174,4 +182,7 @@ async def _setup(config: Config, coordination: EtcdCoordination, randomness: Sys
         if value not in (None, agreed):
             problem = f"the first node of this cluster has set it to {agreed}, and it cannot be changed"
             raise InvalidSetting(setting=name, problem=problem)
+    defaults = config.topic_defaults
+    given = {name: value for name, value in defaults.settings().items() if value != TopicConfig().settings()[name]}
+    ReplicaCounts(setup.replication_factor, setup.min_isr).check(given, defaults)
     return setup

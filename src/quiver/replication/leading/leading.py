@@ -107,6 +107,13 @@ class Leading:
         self.tell(led)
         return led
 
+    def refusing_count(self) -> int:
+        """How many logs take no messages, because too few replicas are in sync."""
+        unit = self.leader.unit
+        if len(unit.isr) == len(unit.replicas):
+            return 0
+        return sum([len(unit.isr) < log.progress.needed for log in self.logs.values()])
+
     async def remove_logs(self, logs: Iterable[LedLog], remove_files: Callable[[], Awaitable[None]]) -> None:
         """Returns when the in-sync set has removed them too: whoever leads next has them no longer."""
         for log in list(logs):
@@ -126,6 +133,11 @@ class Leading:
         """Those who are about to join as well: they may lead next."""
         members = [stream for node, stream in self.streams.items() if node in self.leader.members]
         return self.leader.unit.has_enough and all(stream.has_removed_all for stream in members)
+
+    def configure(self, log: LedLog, options: LogOptions) -> None:
+        log.configure(options)
+        if self.leader.configure(log.number, options.min_replicas):
+            self._on_confirmed(log)
 
     def tell(self, log: LedLog) -> None:
         """Followers have to be told something of a log."""
@@ -151,10 +163,9 @@ class Leading:
 
     def _check_append(self, log: LedLog, frames: Sequence[StampedFrame]) -> None:
         self._check_log(log)
-        unit = self.leader.unit
-        wanted = max(unit.min_isr, min(log.options.min_replicas, len(unit.replicas)))
-        if len(unit.isr) < wanted:
-            raise NotEnoughReplicas(what=log.log_id, count=len(unit.isr), wanted=wanted)
+        in_sync, needed = len(self.leader.unit.isr), log.progress.needed
+        if in_sync < needed:
+            raise NotEnoughReplicas(what=log.log_id, count=in_sync, wanted=needed)
         if self._settings.checks_epochs and any(each.header.leader_epoch != self.start_epoch for each in frames):
             raise self.not_leader()
 
