@@ -13,7 +13,6 @@ from quiver.cluster.placement import ALONE, Placement
 from quiver.coordination.port import Coordination
 from quiver.links.peers import Peers
 from quiver.model.errors import InvalidSetting
-from quiver.model.replicas import ONE_REPLICA, ReplicaCounts
 from quiver.routing.facade import Facade
 from quiver.routing.worker import Worker
 from quiver.storage.compactor import process_compactor
@@ -22,6 +21,7 @@ from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
+from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 
 if TYPE_CHECKING:
     from quiver.app.cluster.cluster_node import ClusterNode, NewBroker

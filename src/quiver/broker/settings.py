@@ -4,9 +4,9 @@ import msgspec
 
 from quiver.cluster.placement import ALONE, Placement
 from quiver.model.limits import TRANSACTION_OPEN_MS
-from quiver.model.replicas import ONE_REPLICA, ReplicaCounts
 from quiver.model.topic import TopicConfig
 from quiver.storage.history import NO_HISTORY, History
+from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 
 
 class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):

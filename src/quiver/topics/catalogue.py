@@ -11,11 +11,11 @@ from quiver.coordination.view import View
 from quiver.model.errors import InvalidSetting, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import TopicId, check_name
-from quiver.model.replicas import ONE_REPLICA, ReplicaCounts
 from quiver.model.topic import Topic, TopicConfig, TopicSize
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
 from quiver.topics.events import NEXT_ID, NODE_ID, PREFIXES, TopicStored, deleted_key, event_of, topic_key
+from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 from quiver.topics.state import CatalogueState, TopicChange
 
 

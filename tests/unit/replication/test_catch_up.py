@@ -74,7 +74,7 @@ class Replicas(ReplicaGroup):
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(30):
             while not condition():
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from quiver.model.errors import InvalidSetting
-from quiver.model.replicas import ONE_REPLICA, ReplicaCounts
 from quiver.model.topic import TopicConfig
+from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 
 CLUSTER = ReplicaCounts(factor=3, min_isr=2)
 

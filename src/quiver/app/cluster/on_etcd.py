@@ -20,7 +20,6 @@ from quiver.coordination.etcd.coordination import EtcdCoordination
 from quiver.coordination.view import View
 from quiver.metrics.sources.replicas import ReplicaNumbers
 from quiver.model.errors import InvalidSetting
-from quiver.model.replicas import ReplicaCounts
 from quiver.model.topic import TopicConfig
 from quiver.replication.clean_stop import CleanStop
 from quiver.replication.node import ReplicatedNode
@@ -30,6 +29,7 @@ from quiver.system.clock import SystemClock
 from quiver.system.files import Files
 from quiver.system.network import TcpNetwork
 from quiver.system.randomness import SystemRandomness
+from quiver.topics.replica_counts import ReplicaCounts
 
 DEFAULT_WORKERS = 6
 DEFAULT_REPLICAS = 3

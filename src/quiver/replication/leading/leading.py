@@ -10,7 +10,7 @@ from quiver.records.header import StampedFrame
 from quiver.replication.leader import Leader
 from quiver.replication.leading.catch_up import CatchUp, Throttle
 from quiver.replication.leading.led_log import LedLog
-from quiver.replication.leading.stream import FollowerStream
+from quiver.replication.leading.stream import FollowerStream, StreamPorts
 from quiver.replication.messages import Links
 from quiver.replication.settings import ReplicationSettings
 from quiver.replication.unit import Unit, start_epoch
@@ -36,8 +36,9 @@ class Leading:
 
     def __init__(self, worker: int, leader: Leader, ports: Ports) -> None:
         self.worker, self.leader = worker, leader
-        self._links, self._write, self._settings, of_node = ports
-        self._catch_up = CatchUp(of_node, lambda: self.leader.unit.throttle_bytes_per_sec)
+        self._write, self._settings = ports.write, ports.settings
+        catch_up = CatchUp(ports.catch_up, lambda: self.leader.unit.throttle_bytes_per_sec)
+        self._stream_ports = StreamPorts(ports.links, ports.settings, catch_up)
         self.start_epoch = start_epoch(worker, leader.epoch)
         self.logs: dict[int, LedLog] = {}
         self.by_id: dict[str, LedLog] = {}
@@ -234,9 +235,7 @@ class Leading:
             self.streams.pop(node).end()
             self._tasks.pop(node).cancel()
         for node in [node for node in replicas if node not in self.streams]:
-            stream = FollowerStream(
-                self.worker, node, self.leader, self.logs, self._links, self._settings, self._catch_up
-            )
+            stream = FollowerStream(self.worker, node, self.leader, self.logs, self._stream_ports)
             stream.on_confirmed, stream.on_deposed = self._on_confirmed, self.end
             stream.on_removed, stream.on_leaving = self._note_unit, self._set_due.set
             self.streams[node] = stream

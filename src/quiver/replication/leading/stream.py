@@ -47,6 +47,12 @@ class Followed(NamedTuple):
     """The last order that it was given."""
 
 
+class StreamPorts(NamedTuple):
+    links: Links
+    settings: ReplicationSettings
+    catch_up: CatchUp
+
+
 class FollowerStream:
     """`wake` says that a log may have something for it. `on_confirmed` is called for logs whose watermark moved."""
 
@@ -56,13 +62,11 @@ class FollowerStream:
         node: int,
         leader: Leader,
         logs: dict[int, LedLog],
-        links: Links,
-        settings: ReplicationSettings,
-        catch_up: CatchUp,
+        ports: StreamPorts,
     ) -> None:
         self.worker, self.node = worker, node
-        self._catch_up = catch_up
-        self._leader, self._logs, self._links, self._settings = leader, logs, links, settings
+        self._leader, self._logs = leader, logs
+        self._links, self._settings, self._catch_up = ports
         self.on_confirmed: Callable[[LedLog], None] = _ignore
         self.on_deposed: Callable[[], None] = _nothing
         self.on_removed: Callable[[], None] = _nothing
@@ -78,7 +82,7 @@ class FollowerStream:
         self._has_manifest = False
         self._changed = asyncio.Event()
         self._is_over = False
-        self._copy = SnapshotCopy(self._call_of_epoch, self._slow_down, settings.call_bytes)
+        self._copy = SnapshotCopy(self._call_of_epoch, self._slow_down, ports.settings.call_bytes)
 
     # what happens at the leader
 
@@ -203,7 +207,9 @@ class FollowerStream:
         payload: list[Buffer] = []
         now, is_all = asyncio.get_running_loop().time(), not self._unaligned
         throttle = self._throttle()
-        room = size = self._settings.call_bytes if throttle is None else throttle.call_bytes(self._settings.call_bytes)
+        room = size = (
+            self._settings.call_bytes if throttle is None else throttle.call_bytes(self._settings.call_bytes)
+        )
         written: dict[int, int] = {}
         for number in list(self._behind):
             log = self._logs.get(number)

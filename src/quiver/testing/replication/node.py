@@ -27,7 +27,10 @@ from quiver.testing.simulation.world import World
 _ROOT = Path("/data")
 _RENEW_SECONDS = 0.5
 SETTINGS = ReplicationSettings(
-    call_seconds=0.5, idle_seconds=0.2, lag_seconds=1.0, call_bytes=512,
+    call_seconds=0.5,
+    idle_seconds=0.2,
+    lag_seconds=1.0,
+    call_bytes=512,
     catch_up_bytes_per_second=100_000,
 )
 

@@ -94,7 +94,8 @@ class ReassignBody(msgspec.Struct, kw_only=True):
         Meta(description="Nodes, the preferred leader first. The list from before cancels it."),
     ]
     throttle_bytes_per_sec: Annotated[
-        int, Meta(ge=0, description="For what the new replicas get; 0: catch_up_bytes_per_second of the leader's node.")
+        int,
+        Meta(ge=0, description="For what the new replicas get; 0: catch_up_bytes_per_second of the leader's node."),
     ] = 0
     dry_run: bool = False
 

@@ -32,8 +32,8 @@ class ReplicaCounts(NamedTuple):
             problem = f"is {min_isr}, and {self._all_topics}: it can be from {self.min_isr} to {self.factor}"
         else:
             problem = (
-                f"is {min_isr}, and the min_isr of this cluster is {self.min_isr}, by which it elects leaders: a topic"
-                f" can ask for more, up to {self.factor}, and not for less"
+                f"is {min_isr}, and the min_isr of this cluster is {self.min_isr}, by which it elects leaders: a"
+                f" topic can ask for more, up to {self.factor}, and not for less"
             )
         raise InvalidSetting(setting="min_isr", problem=problem)
 
