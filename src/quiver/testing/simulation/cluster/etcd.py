@@ -1,4 +1,4 @@
-"""A model of etcd: keys, leases and watches behind a network, where requests take effect after their caller gave up."""
+"""A model of etcd: keys, leases and watches behind a network. Requests may take effect after their caller gave up."""
 
 import random
 from collections.abc import Callable

@@ -94,7 +94,11 @@ class ModelCoordination:
     async def _attempt(self, apply: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._model.request(self._process, apply, lambda result: loop.call_soon(_respond, future, result))
+
+        def respond(result: Any) -> None:
+            loop.call_soon(_respond, future, result)
+
+        self._model.request(self._process, apply, respond)
         try:
             async with asyncio.timeout(_ATTEMPT_SECONDS):
                 return await future

@@ -23,9 +23,7 @@ _HOUR_MS = 3_600_000
 
 
 class ClusterFaults:
-    def __init__(
-        self, setting: Setting, history: History, members: Sequence[Member], processes: Processes
-    ) -> None:
+    def __init__(self, setting: Setting, history: History, members: Sequence[Member], processes: Processes) -> None:
         self._setting, self._history, self._members, self._processes = setting, history, members, processes
         self._world, self._network = setting.world, setting.network
         self._chance: random.Random = self._world.seeded("faults")

@@ -1,4 +1,4 @@
-"""A machine of a simulated cluster: it is started, killed, paused, loses its power or its disk, and is started again."""
+"""A machine of a simulated cluster: it is started, killed, paused, loses its power, and is started again."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""One start of a simulated member of a cluster: a process with a loop of its own, wired as `quiver serve --cluster`."""
+"""One start of a simulated member of a cluster: a process with its own loop, wired as by `quiver serve --cluster`."""
 
 import asyncio
 import contextlib
@@ -149,7 +149,7 @@ class MemberProcess:
         self._end(self._machine.network.end_of)
 
     def lose_power(self) -> None:
-        """Nobody hears of it."""
+        """The machine tells nobody that its connections are gone."""
         self._end(self._machine.network.power_lost)
 
     def _end(self, end_connections: Callable[[str], None]) -> None:

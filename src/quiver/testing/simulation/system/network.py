@@ -65,7 +65,7 @@ class SimulatedNetwork:
             self._world.later(self._chance.random() * _LONG_SECONDS + wait, other.reset)
 
     def power_lost(self, process: str) -> None:
-        """A process is gone with its machine: nobody hears of it, until the machine is back and gets something for a
+        """A process is gone with its machine: nobody is told, until the machine is back and gets something for a
         connection that it does not know."""
         self._dark.setdefault(host_of(process), []).extend(self._take_ends(process))
 

@@ -18,9 +18,7 @@ _ROUNDING_SECONDS = 0.002
 class DelayWorkload:
     """`clock` is that of the broker: when it is ahead, delayed messages are early for everybody else."""
 
-    def __init__(
-        self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord
-    ) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord) -> None:
         self._history = history
         self._durability = durability
         self._partitions = chance.randint(1, 3)

@@ -32,9 +32,7 @@ _GROUPS: dict[str, Ordering] = {"plain": "none", "keyed": "key"}
 class QueueWorkload:
     """One topic, a group that is ordered by key and one that is not. `clock` is that of the broker."""
 
-    def __init__(
-        self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord
-    ) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord) -> None:
         self._history = history
         self._clock = clock
         self._durability = durability

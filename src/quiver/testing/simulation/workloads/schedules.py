@@ -23,9 +23,7 @@ Firing = tuple[int, int, bool]
 class ScheduleWorkload:
     """`clock` is that of the broker: its wall clock decides when schedules are due."""
 
-    def __init__(
-        self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord
-    ) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord) -> None:
         self._history = history
         self._durability = durability
         self._partitions = chance.randint(1, 3)
