@@ -89,7 +89,7 @@ class MemberProcess:
             self._machine.world.note("up", self.name)
         except (CorruptData, InvalidSetting) as error:
             self._machine.on_error(f"{self.name} does not start: {type(error).__name__}: {error}")
-        except QuiverError as error:  # it is started again, as by an init system
+        except (QuiverError, OSError) as error:  # it is started again, as by an init system
             self._machine.world.note("does not start", self.name, type(error).__name__, error)
             asyncio.get_running_loop().call_soon(self.kill)
         except Exception as error:
