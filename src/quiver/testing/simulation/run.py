@@ -91,7 +91,7 @@ class Run:
     def _run(self) -> list[str]:
         for step in (self._start, self._disturb, self._settle, self._finish):
             if not step() or self._errors:
-                return self._errors or [
+                return list(self._errors) or [
                     f"the simulation stands still after {self._world.now:.1f} s in {step.__name__}"
                 ]
         found = [violation for _, workload in self._parts.workloads for violation in workload.check()]
