@@ -4,10 +4,12 @@ import gc
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, Protocol
 
+from quiver.model.errors import QuiverError
 from quiver.testing.simulation.history import Event, History, Violation
-from quiver.testing.simulation.processes import Processes
+from quiver.testing.simulation.processes import ClientProcess, Processes
 from quiver.testing.simulation.workloads.port import Workload
 from quiver.testing.simulation.world import World
 
@@ -127,8 +129,19 @@ class Run:
     def _finish(self) -> bool:
         processes = self._parts.processes
         for number, (place, workload) in enumerate(self._parts.workloads):
-            processes.start(f"{place.name}/finish-{number}", place.address, workload.finish)
+            processes.start(f"{place.name}/finish-{number}", place.address, partial(self._finish_one, workload))
         return self._until(lambda: not processes.running, _END_SECONDS)
+
+    async def _finish_one(self, workload: Workload, process: ClientProcess) -> None:
+        """What was slow when the faults ended may make the first calls fail."""
+        while True:
+            try:
+                return await workload.finish(process)
+            except QuiverError as error:
+                if not error.retryable:
+                    self._errors.append(f"{process.name} ended with {type(error).__name__}: {error}")
+                    return None
+            await process.pause(1.0)
 
     def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         return self._world.run(lambda: condition() or bool(self._errors), at_most_seconds=seconds)
