@@ -57,9 +57,12 @@ GROUPS = (*QUEUE_GROUPS, *STREAM_GROUPS, *POLL_GROUPS)
 @dataclass(slots=True)
 class World:
     http_port: int
-    native_port: int
+    address: str
+    """For SDK clients."""
     seed: int
     recorder: Recorder
+    groups: tuple[Group, ...] = GROUPS
+    """Those that take part."""
     stopping: threading.Event = field(default_factory=threading.Event)
     quiet: threading.Event = field(default_factory=threading.Event)
     """Set at the end of the load: nothing new comes, and consumers settle all they get."""
@@ -81,7 +84,7 @@ class World:
         """An SDK client, as soon as the broker is there; what the `with` block raises for a while, it may raise."""
         while True:
             try:
-                client = quiver.connect(f"127.0.0.1:{self.native_port}", tracing=0.3)
+                client = quiver.connect(self.address, tracing=0.3)
                 client.connect()
                 break
             except QuiverError as error:
