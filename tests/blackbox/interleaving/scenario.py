@@ -63,6 +63,8 @@ class World:
     recorder: Recorder
     groups: tuple[Group, ...] = GROUPS
     """Those that take part."""
+    pace: float = 1.0
+    """How much longer publishers pause."""
     stopping: threading.Event = field(default_factory=threading.Event)
     quiet: threading.Event = field(default_factory=threading.Event)
     """Set at the end of the load: nothing new comes, and consumers settle all they get."""
@@ -78,6 +80,10 @@ class World:
     def rest(self, seconds: float = 0.05) -> bool:
         """Waits a little; whether the run is being stopped."""
         return self.stopping.wait(seconds)
+
+    def is_over(self, chance: random.Random, least: float, most: float) -> bool:
+        """Waits as a publisher does between two requests; whether the load ends."""
+        return self.quiet.wait(chance.uniform(least, most) * self.pace)
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Any]:

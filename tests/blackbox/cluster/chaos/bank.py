@@ -20,7 +20,7 @@ def transfer(world: World, actor: str) -> None:
     """Between accounts of different partitions, which different nodes may lead."""
     chance, numbers = world.chance(actor), itertools.count()
     with world.client() as q:
-        while not world.quiet.wait(chance.uniform(0.05, 0.4)):
+        while not world.is_over(chance, 0.05, 0.4):
             number, amount = next(numbers), chance.randint(1, 100)
             drafts = [
                 {

@@ -26,8 +26,8 @@ ETCD = "etcd"
 
 
 class ClusterUnderTest:
-    """Nodes are reached at 127.0.0.11 and following, where the relay listens: each has an address of its own there, so
-    that the same port is free for the relay."""
+    """Nodes are reached at 127.0.0.11 and following, where the relay listens: each has an address of its own
+    there, so that the same port is free for the relay."""
 
     def __init__(self, etcd: EtcdCluster, directory: Path, disk: Path | None, start: StartBroker) -> None:
         """`disk` is the small one of a node; None where mounting is not permitted."""

@@ -30,8 +30,9 @@ OVERLAP = 0.3
 class Faults:
     """`deck`: names of faults. It comes in another order each time, so that a long run has all of them."""
 
-    def __init__(self, world: World, cluster: ClusterUnderTest, deck: list[str]) -> None:
-        self._world, self._cluster, self._whole_deck = world, cluster, deck
+    def __init__(self, world: World, cluster: ClusterUnderTest, deck: list[str], *, once: bool) -> None:
+        """`once`: ends when each of them was there."""
+        self._world, self._cluster, self._whole_deck, self._once = world, cluster, deck, once
         self._chance: random.Random = world.chance("faults")
         self._deck: list[str] = []
         self._open: list[Event] = []
@@ -41,8 +42,10 @@ class Faults:
     def run(self) -> None:
         try:
             self._cluster.await_whole()
-            while not self._world.quiet.wait(self._chance.uniform(0.5, 3)):
+            while not self._world.quiet.wait(self._chance.uniform(0.2, 2)):
                 self._cause()
+                if self._once and not self._deck:
+                    return
         finally:
             self._cluster.heal()
             self._recover()

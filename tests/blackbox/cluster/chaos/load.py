@@ -1,5 +1,5 @@
-"""The load of a cluster under test: a bank, and the actors of the interleaving test that fit on a small machine beside
-three nodes and etcd."""
+"""The load of a cluster under test: a bank, and the actors of the interleaving test that fit on a small machine
+beside three nodes and etcd."""
 
 from blackbox.cluster.chaos.bank import transfer
 from blackbox.interleaving import scenario as plan
@@ -31,5 +31,6 @@ def start_rest(threads: ActorThreads, world: plan.World) -> None:
             name = f"sdk-{group.name}-{number}"
             threads.start(stream_members.take_part, world, name, group, name=name)
     threads.start(transactions.copy_with_sdk, world, "sdk-copy", plan.COPYING_TAKERS, name="sdk-copy")
+    threads.start(transactions.copy_over_http, world, "http-copy", plan.COPYING_TAKERS, name="http-copy")
     threads.start(lookers.look_at_positions, world, "look-positions", name="look-positions")
     threads.start(lookers.look_at_generations, world, "look-generations", name="look-generations")
