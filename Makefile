@@ -69,7 +69,7 @@ chaos: setup ## the long versions of the fault tests
 
 chaos-cluster: setup ## faults of nodes, links, disks and etcd in a cluster for 15 minutes; SECONDS=, SEED=, FAULTS= (docs/cluster.md)
 	@scripts/system-packages
-	@QUIVER_CHAOS_SECONDS=$(or $(SECONDS),900) $(if $(SEED),QUIVER_CHAOS_SEED=$(SEED)) $(if $(FAULTS),QUIVER_CHAOS_FAULTS=$(FAULTS)) .venv/bin/pytest tests/blackbox/cluster/chaos/test_cluster_chaos.py -rP
+	@QUIVER_CLUSTER_SECONDS=$(or $(SECONDS),900) $(if $(SEED),QUIVER_CLUSTER_SEED=$(SEED)) $(if $(FAULTS),QUIVER_CLUSTER_FAULTS=$(FAULTS)) .venv/bin/pytest tests/blackbox/cluster/chaos/test_cluster_chaos.py -rP
 
 simulate: setup ## 1,000 seeds of the simulator, until one fails; SEEDS=, FIRST=, SECONDS= (docs/simulation.md)
 	@.venv/bin/python -m quiver.testing.simulation --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60) $(ARGS)

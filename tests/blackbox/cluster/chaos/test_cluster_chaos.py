@@ -2,8 +2,8 @@
 
 A run takes its faults from a seed, though not its timing. In the suite the seed and the few faults are fixed; `make
 chaos-cluster` takes 15 minutes in rounds, each with a new cluster, a seed of its own and all faults.
-QUIVER_CHAOS_SECONDS is the time of the load of all rounds, QUIVER_CHAOS_SEED the first seed, QUIVER_CHAOS_FAULTS a
-list of faults to choose from.
+QUIVER_CLUSTER_SECONDS is the time of the load of all rounds, QUIVER_CLUSTER_SEED the first seed,
+QUIVER_CLUSTER_FAULTS a list of faults to choose from.
 """
 
 import logging
@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from blackbox.callers.http_caller import HttpCaller
-from blackbox.cluster.chaos.bank import check_bank
+from blackbox.cluster.chaos.cluster_load import GROUPS, start_load, start_rest
 from blackbox.cluster.chaos.cluster_under_test import ClusterUnderTest, cluster_under_test
 from blackbox.cluster.chaos.faults import FAULTS, Faults
-from blackbox.cluster.chaos.load import GROUPS, start_load, start_rest
+from blackbox.cluster.chaos.transfers import check_bank
 from blackbox.cluster.replicated_nodes import StartBroker
 from blackbox.interleaving import scenario as plan
 from blackbox.interleaving.actor_threads import ActorThreads
@@ -40,11 +40,13 @@ RECOVERY_SECONDS = 200.0
 """The longest that the last fault may take, and the cluster after it."""
 OF_CLOCKS = ("check_delays", "check_one_holder")
 SHORT_FAULTS = ["both_leaders", "mute", "full_disk", "pause"]
-SECONDS = float(os.environ.get("QUIVER_CHAOS_SECONDS", SHORT_SECONDS))
-IS_LONG = "QUIVER_CHAOS_SECONDS" in os.environ
+SECONDS = float(os.environ.get("QUIVER_CLUSTER_SECONDS", SHORT_SECONDS))
+IS_LONG = "QUIVER_CLUSTER_SECONDS" in os.environ
 ROUNDS = max(1, round(SECONDS / ROUND_SECONDS))
-SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or (random.SystemRandom().randrange(1, 2**31) if IS_LONG else 1)
-DECK = os.environ.get("QUIVER_CHAOS_FAULTS", ",".join(FAULTS if IS_LONG else SHORT_FAULTS)).split(",")
+SEED = int(os.environ.get("QUIVER_CLUSTER_SEED", "0")) or (
+    random.SystemRandom().randrange(1, 2**31) if IS_LONG else 1
+)
+DECK = os.environ.get("QUIVER_CLUSTER_FAULTS", ",".join(FAULTS if IS_LONG else SHORT_FAULTS)).split(",")
 FILE = Path(__file__).relative_to(Path(__file__).parents[4])
 
 
@@ -55,7 +57,7 @@ def test_a_cluster_under_faults(
 ) -> None:
     caplog.set_level(logging.ERROR, "quiver.client")
     seed, seconds = SEED + number, SECONDS / ROUNDS
-    chosen = f"QUIVER_CHAOS_SEED={seed} QUIVER_CHAOS_SECONDS={seconds:g} QUIVER_CHAOS_FAULTS={','.join(DECK)}"
+    chosen = f"QUIVER_CLUSTER_SEED={seed} QUIVER_CLUSTER_SECONDS={seconds:g} QUIVER_CLUSTER_FAULTS={','.join(DECK)}"
     again = f"{chosen} .venv/bin/pytest {FILE}"
     print(f"seed {seed}; again: {again}")
     with cluster_under_test(tmp_path, start_broker) as cluster:

@@ -1,7 +1,7 @@
 """The load of a cluster under test: a bank, and the actors of the interleaving test that fit on a small machine
 beside three nodes and etcd."""
 
-from blackbox.cluster.chaos.bank import transfer
+from blackbox.cluster.chaos.transfers import transfer
 from blackbox.interleaving import scenario as plan
 from blackbox.interleaving.actor_threads import ActorThreads
 from blackbox.interleaving.actors import lookers, publishers, queue_workers, stream_members, transactions
