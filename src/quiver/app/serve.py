@@ -113,6 +113,7 @@ class Server:
             settings=self._http_settings("http"),
             routes=own_routes(self._node_info(build_info()), queen_routes),
             budget=budget,
+            outage=self._running.outage,
         )
         self._start_metrics(self._running, self._native, self._http, budget)
         if share is not None:
@@ -137,6 +138,7 @@ class Server:
             settings=self._http_settings("queen"),
             routes=port_routes(build_info().version),
             budget=budget,
+            outage=running.outage,
         )
         running.broker.sampler.gateways.append(self._queen.served)
         if share is not None:
@@ -151,6 +153,7 @@ class Server:
             stall_seconds=config.slow_client_timeout_ms / 1000,
             least_bytes_per_second=config.slow_client_rate,
             allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
+            allowed_origins=config.queen_origin if name == "queen" else (),
             log_requests=config.log_requests,
             data_dir=config.data_dir,
             min_free_bytes=config.min_free_bytes,

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 class HttpGateway:
     """Serves a started broker over HTTP. Installs no signal handlers; `start` and `stop` may be repeated.
 
-    `budget` is the memory that all requests and responses may take together.
+    `budget` is the memory that all requests and responses may take together, `outage` says why the store cannot be
+    used now.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class HttpGateway:
         settings: HttpSettings = HttpSettings(),  # noqa: B008 - frozen
         routes: "Callable[[Facade, Readiness], Routes]" = own_routes(NodeInfo(version="unknown")),  # noqa: B008 - pure
         budget: MemoryBudget | None = None,
+        outage: Callable[[], str | None] | None = None,
     ) -> None:
         self.port = port
         self._address = (host, port)
@@ -53,9 +55,10 @@ class HttpGateway:
             routes(broker, self._readiness),
             broker.limits,
             self._budget,
-            guard=BrowserGuard(settings.allowed_hosts),
+            guard=BrowserGuard(settings.allowed_hosts, settings.allowed_origins),
             log_requests=settings.log_requests,
             now_ms=broker.clock.now_ms,
+            outage=outage,
         )
         self.served = self._application.served
         self.served.name = settings.name
@@ -72,7 +75,7 @@ class HttpGateway:
             return
         listener = listener or open_listener(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served)
+        self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served, self._application.answer_overdue)
         self.lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second, share)

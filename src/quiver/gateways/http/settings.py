@@ -16,6 +16,8 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A client that takes its response, or sends a request it has begun, more slowly than this is disconnected."""
     allowed_hosts: tuple[str, ...] = ()
     """Names that clients may use for this broker, besides its addresses and localhost."""
+    allowed_origins: tuple[str, ...] = ()
+    """Of pages that may use it, `*` for all."""
     log_requests: bool = False
     """A log line per request at level info; without it they are at level debug."""
     data_dir: Path | None = None
