@@ -155,7 +155,9 @@ async def _start_on_database(address: str, config: Config) -> RunningBroker:
         raise InvalidSetting(setting="storage", problem=problem) from error
 
     storage, coordination, node = await start_on_postgres(address, config, _new_broker(config))
-    return RunningBroker(Data(storage, coordination), node.gateway.local, node.gateway.broker, node, lambda: storage.outage)
+    return RunningBroker(
+        Data(storage, coordination), node.gateway.local, node.gateway.broker, node, lambda: storage.outage
+    )
 
 
 async def _start_in_cluster(config: Config) -> RunningBroker:

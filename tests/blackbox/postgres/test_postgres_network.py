@@ -1,4 +1,4 @@
-"""A network between broker and database that drops everything without a word: nobody hangs, nothing is lost or double."""
+"""A network between broker and database that drops everything without a word: nobody hangs, nothing is lost."""
 
 from collections.abc import Callable
 

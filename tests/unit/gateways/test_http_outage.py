@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import httpx
 import pytest
@@ -44,9 +44,9 @@ class Store:
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(open_requests, "ANSWERED_AFTER_SECONDS", 0.05)
-    yield Store()
+    return Store()
 
 
 @pytest.fixture

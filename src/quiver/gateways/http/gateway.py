@@ -75,7 +75,9 @@ class HttpGateway:
             return
         listener = listener or open_listener(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served, self._application.answer_overdue)
+        self._server = HttpServer(
+            self._application.begin, self._budget, self._now_ms, self.served, self._application.answer_overdue
+        )
         self.lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second, share)

@@ -23,8 +23,8 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 0.05, 2.0
 class Database:
     """While it cannot be reached `problem` says why, statements are refused at once, and a task tries again.
 
-    A server that does not respond is noticed by a connection of its own: the network may drop what is sent without a
-    word. `on_back` is awaited when it can be reached again, before anything else is sent; if it raises, it is called again.
+    `on_back` is awaited when it can be reached again, before anything else is sent; if it raises, it is called again.
+    A server that does not respond is noticed by a connection of its own: the network may drop what is sent.
     """
 
     def __init__(self, address: PostgresAddress, settings: PoolSettings) -> None:
