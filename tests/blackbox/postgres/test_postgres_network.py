@@ -47,7 +47,7 @@ def test_a_network_that_is_cut_and_heals(
             status, refused = broker.request(method, path, body, timeout=30)
             assert (status, refused["code"], refused["retryable"]) == (503, "storage_unavailable", True)
         status, ready = broker.request("GET", "/readyz")
-        assert (status, "does not respond" in ready["checks"]["storage"]["message"]) == (503, True)
+        assert (status, "does not respond" in ready["checks"]["storage"]["message"]) == (503, True), ready
         relay.heal()
         wait_until(lambda: broker.request("GET", "/readyz")[0] == 200, SECONDS, "the broker is ready again")
         assert broker.request("POST", "/topics/other/messages", BODY)[0] == 200

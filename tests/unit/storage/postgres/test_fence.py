@@ -187,6 +187,7 @@ async def _await_waiting(connection: asyncpg.Connection, query: str, count: int)
     async with asyncio.timeout(30):
         while await connection.fetchval(waiting, query) < count:
             await asyncio.sleep(0.01)
+            await connection.execute("select pg_stat_clear_snapshot()")  # it is kept within a transaction
 
 
 async def test_a_server_that_does_not_respond_is_noticed_soon(database: str) -> None:

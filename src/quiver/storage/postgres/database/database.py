@@ -90,7 +90,7 @@ class Database:
         """The database cannot be used now."""
         if self.problem is None:
             logger.warning("the database cannot be used: %s", problem)
-        self.problem = problem
+            self.problem = problem
         self.pool.drop_idle()
         if self._retrying is None and not self.is_closed:
             self._retrying = asyncio.get_running_loop().create_task(self._retry())
