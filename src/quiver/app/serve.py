@@ -113,7 +113,6 @@ class Server:
             settings=self._http_settings("http"),
             routes=own_routes(self._node_info(build_info()), queen_routes),
             budget=budget,
-            outage=self._running.outage,
         )
         self._start_metrics(self._running, self._native, self._http, budget)
         if share is not None:
@@ -138,7 +137,6 @@ class Server:
             settings=self._http_settings("queen"),
             routes=port_routes(build_info().version),
             budget=budget,
-            outage=running.outage,
         )
         running.broker.sampler.gateways.append(self._queen.served)
         if share is not None:
@@ -155,6 +153,7 @@ class Server:
             allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
             allowed_origins=config.queen_origin if name == "queen" else (),
             log_requests=config.log_requests,
+            outage=None if self._running is None else self._running.outage,
             data_dir=config.data_dir,
             min_free_bytes=config.min_free_bytes,
         )

@@ -52,7 +52,8 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[httpx.AsyncClient]:
     budget = MemoryBudget(DEFAULT_BYTES)
-    application = Application(store.routes(), Limits(), budget, outage=lambda: store.problem)
+    application = Application(store.routes(), Limits(), budget)
+    application.watch(lambda: store.problem)
     server = HttpServer(application.begin, budget, lambda: 0, None, application.answer_overdue)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setblocking(False)

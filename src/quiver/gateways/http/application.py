@@ -50,7 +50,6 @@ class Application:
         guard: BrowserGuard | None = None,
         log_requests: bool = False,
         now_ms: Callable[[], int] = SystemClock().now_ms,  # noqa: B008 - has no state
-        outage: Callable[[], str | None] | None = None,
     ) -> None:
         self._now_ms = now_ms
         self._max_body_bytes = limits.request_bytes
@@ -58,7 +57,7 @@ class Application:
         self._guard = guard or BrowserGuard()
         self._line_level = logging.INFO if log_requests else logging.DEBUG
         self._router = Router(routes)
-        self._open = None if outage is None else OpenRequests(outage)
+        self._open: OpenRequests | None = None
         names = {(path, method): f"{method} {path}" for path, methods in routes.items() for method in methods}
         publish = next((name for name in _PUBLISHING if name in names.values()), _UNKNOWN)
         self.served = GatewayCounts("http", operations=[*names.values(), _UNKNOWN], publish=publish)
@@ -94,9 +93,13 @@ class Application:
             begun.future.add_done_callback(partial(self._finish, request, begun.response))
         return None
 
+    def watch(self, outage: Callable[[], str | None]) -> None:
+        """Requests that wait are answered when it has said for a while why the store is away."""
+        self._open = OpenRequests(outage)
+
     def answer_overdue(self) -> None:
-        """While the store is away: to be called now and then."""
-        for request, error in [] if self._open is None else self._open.overdue():
+        """To be called now and then."""
+        for request, error in [] if self._open is None else self._open.overdue(perf_counter()):
             response = self._error_response(request, error)
             media = request.response_media
             headers = [(b"content-type", media.content_type), *response.headers]

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 class HttpGateway:
     """Serves a started broker over HTTP. Installs no signal handlers; `start` and `stop` may be repeated.
 
-    `budget` is the memory that all requests and responses may take together, `outage` says why the store cannot be
-    used now.
+    `budget` is the memory that all requests and responses may take together.
     """
 
     def __init__(
@@ -37,7 +36,6 @@ class HttpGateway:
         settings: HttpSettings = HttpSettings(),  # noqa: B008 - frozen
         routes: "Callable[[Facade, Readiness], Routes]" = own_routes(NodeInfo(version="unknown")),  # noqa: B008 - pure
         budget: MemoryBudget | None = None,
-        outage: Callable[[], str | None] | None = None,
     ) -> None:
         self.port = port
         self._address = (host, port)
@@ -58,8 +56,9 @@ class HttpGateway:
             guard=BrowserGuard(settings.allowed_hosts, settings.allowed_origins),
             log_requests=settings.log_requests,
             now_ms=broker.clock.now_ms,
-            outage=outage,
         )
+        if settings.outage is not None:
+            self._application.watch(settings.outage)
         self.served = self._application.served
         self.served.name = settings.name
         self.machine = self._readiness.machine

@@ -1,7 +1,6 @@
 """Requests that are being handled, of a broker whose store can be away."""
 
 from collections.abc import Callable
-from time import perf_counter
 
 from quiver.gateways.http.request import Request
 from quiver.model.errors import StorageUnavailable
@@ -22,12 +21,12 @@ class OpenRequests:
     def discard(self, request: Request) -> None:
         self._requests.pop(request, None)
 
-    def overdue(self) -> list[tuple[Request, StorageUnavailable]]:
-        """Those that have waited for too long, with what to tell their clients."""
+    def overdue(self, now: float) -> list[tuple[Request, StorageUnavailable]]:
+        """Those that have waited for too long, with what to tell their clients; by the clock of their `started`."""
         problem = self._outage()
         if problem is None:
             return []
-        latest = perf_counter() - ANSWERED_AFTER_SECONDS
+        latest = now - ANSWERED_AFTER_SECONDS
         error = StorageUnavailable(problem=f"{problem}; what was asked for may have been done")
         return [(each, error) for each in self._requests if each.started <= latest and _waits_for_the_store(each)]
 

@@ -186,7 +186,6 @@ async def _await_waiting(connection: asyncpg.Connection, query: str, count: int)
     waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and ltrim(query) like $1"
     async with asyncio.timeout(30):
         while await connection.fetchval(waiting, query) < count:
-            await asyncio.sleep(0.01)
             await connection.execute("select pg_stat_clear_snapshot()")  # it is kept within a transaction
 
 
@@ -207,13 +206,17 @@ async def test_a_server_that_does_not_respond_is_noticed_soon(database: str) -> 
         await _await_waiting(locker, "with fenced%", 1)
         assert storage.outage is None, "it is only slow"
 
+        asked = asyncio.Event()
+
         async def no_answer() -> asyncpg.Connection:
+            asked.set()
             raise TimeoutError
 
         pool.connect = no_answer  # type: ignore[method-assign]
         async with asyncio.timeout(15):
+            await asked.wait()
             while storage.outage is None:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         assert storage.outage == "it does not respond"
         pool.connect = connect  # type: ignore[method-assign]
         await locked.commit()
