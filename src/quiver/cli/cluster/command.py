@@ -10,7 +10,6 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
 from quiver.cli.http_source import HttpOption, http_source
 from quiver.cli.lazy_group import group_app
-from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidSetting
 from quiver.model.times import format_duration
 
@@ -113,6 +112,8 @@ def reassign(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a worker other replicas. New ones get everything first; the list from before cancels it."""
+    from quiver.client.size_option import size_option
+
     body: dict[str, Any] = {"worker": worker, "replicas": [each for each in replicas.split(",") if each]}
     limit = 0 if throttle is None else size_option("throttle", throttle, 1, 2**50)
     body |= {"throttle_bytes_per_sec": limit, "dry_run": dry_run}
