@@ -30,14 +30,14 @@ from quiver.partition.pending import (
     PendingMarker,
     answer,
     check_times,
+    count_alone,
     message_size,
     refuse,
 )
 from quiver.partition.pending import Frame as Frame
 from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
-from quiver.partition.settings import PartitionSettings as PartitionSettings
-from quiver.partition.settings import log_options as log_options
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
 from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader, StampedFrame
@@ -90,9 +90,9 @@ class Partition:
         self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
         self.saved_state = SavedState(name, log, self.tables, self._writer, clock)
         self._open_batches: dict[tuple[int, bool], tuple[MessageBatch, Queued[Pending]]] = {}
-        """By priority, those whose callers wait for this replica only apart."""
+        """By priority, and whether their callers wait for this replica only."""
         self._alone_queued = 0
-        """How many items of such callers wait for the writer."""
+        """Items of such callers."""
         self._closing = False
         self._has_warned = False
         self.on_sampled: Callable[[StampedFrame], None] | None = None
@@ -315,7 +315,9 @@ class Partition:
                     del self._open_batches[place]
             elif isinstance(pending, PendingFrame) and pending.ids is not None:
                 has_ids = True
-        alone = bool(self._alone_queued) and self._are_alone(batch)
+        alone_count = count_alone(batch) if self._alone_queued else 0
+        self._alone_queued -= alone_count
+        alone = alone_count == len(batch)
         if has_ids:
             return partial(self._prepare_and_append, batch, alone)
         assigned = self._assigned(batch)
@@ -323,12 +325,6 @@ class Partition:
         sync = not all(stamped.header.is_control for stamped in assigned.frames)
         on_end = partial(self._end_append, assigned)
         return self._writer.append(self.log, assigned.frames, on_end, sync=sync, alone=alone)
-
-    def _are_alone(self, batch: list[Pending]) -> bool:
-        """Whether nobody waits for other replicas: then the writer does not either."""
-        count = sum([isinstance(each, PendingFrame | MessageBatch) and each.alone for each in batch])
-        self._alone_queued -= count
-        return count == len(batch)
 
     async def _prepare_and_append(self, batch: list[Pending], alone: bool) -> None:
         assigned = self._assigned([pending for pending in batch if await self._prepared(pending)])

@@ -207,6 +207,11 @@ def refuse(pending: Pending, error: QuiverError, traffic: Traffic) -> None:
             future.set_exception(error)
 
 
+def count_alone(batch: Sequence[Pending]) -> int:
+    """Items whose callers do not wait for other replicas."""
+    return sum([isinstance(each, PendingFrame | MessageBatch) and each.alone for each in batch])
+
+
 def message_size(message: NewMessage) -> int:
     """The size that the message limit applies to."""
     return message_bytes(message.value, message.key, message.headers) + len(message.id or b"")

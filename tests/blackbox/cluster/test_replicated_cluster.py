@@ -148,6 +148,20 @@ def test_without_a_second_replica_nothing_is_acked(cluster: Nodes) -> None:
     with quiver.connect(cluster.address, timeout=2) as q:
         q.topics.create("orders", partitions=1)
         q.publish("orders", b"before")
+        assert q.publish("orders", b"by the leader", acks="leader").offset == 1
+        with q.producer("orders", acks="leader") as producer:
+            assert producer.send(b"by the leader").result().offset == 2
+        with pytest.raises(QuiverError, match="needs acks all"):
+            q.producer("orders", acks="leader", idempotent=True)
+        for acks, offset in (("leader", 3), ("none", -1)):
+            body = {"messages": [{"value": "over HTTP"}], "acks": acks}
+            status, response = cluster.nodes[1].request("POST", "/topics/orders/messages", body)
+            assert (status, response["results"][0]["offset"]) == (200, offset)
+        wrong = {"messages": [{"value": "over HTTP"}], "acks": "some"}
+        assert cluster.nodes[1].request("POST", "/topics/orders/messages", wrong)[0] == 400
+        Cli(cluster.nodes[1].address)("produce", "orders", "from a shell", "--acks", "leader")
+        counted = (total(node, "quiver_published_acks_leader_frames_total") for node in cluster.nodes.values())
+        assert sum(counted) == 4
         strict = q.topics.create("strict", partitions=1, min_isr=3).settings
         assert (strict["replication_factor"], strict["min_isr"]) == (3, 3)
         for settings in ({"replication_factor": 2}, {"min_isr": 1}):

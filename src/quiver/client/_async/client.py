@@ -128,9 +128,9 @@ class AsyncClient:
         """Sends one message and waits until it is stored; returns topic, partition and offset.
 
         Options: headers, timestamp, partition, priority, ttl, delay or deliver_at (the message then enters the
-        topic later, and the offset is its id in `delayed`). `acks`: see `producer`. If the broker keeps refusing the message for the client's
-        timeout, the refusal is raised. Raises RequestTimeout if there was no response, or after `timeout` if given:
-        then the message may or may not be stored.
+        topic later, and the offset is its id in `delayed`). `acks`: see `producer`. If the broker keeps refusing the
+        message for the client's timeout, the refusal is raised. Raises RequestTimeout if there was no response, or
+        after `timeout` if given: then the message may or may not be stored.
         """
         self._connection.check_fork()
         producer = self._publishers.get((topic, acks)) or await self._publisher(topic, acks)
