@@ -18,7 +18,9 @@ from quiver.testing.simulation.world import World
 
 _NODES, _REPLICAS, _MIN_ISR = 3, 3, 2
 _WORKERS = [1, 2, 3]
-WORKLOADS = ("log",)
+_STALE_SECONDS = 15.0
+"""No node is cut off from the others for so long."""
+WORKLOADS = ("log", "queue", "delays", "bank", "group", "catalogue", "redrive", "schedules", "table")
 """Those that are run in clusters."""
 
 
@@ -28,6 +30,7 @@ class ClusterScenario:
         chance: random.Random = world.seeded("scenario")
         network = SimulatedNetwork(world)
         self.history = History(world)
+        self.history.stale_seconds = _STALE_SECONDS
         processes = Processes(world, network, self.history, errors.append)
         shape = ClusterShape(_NODES, plan.workers or chance.choice(_WORKERS), _REPLICAS, _MIN_ISR)
         self._setting = setting = Setting(world, network, shape, errors.append)
