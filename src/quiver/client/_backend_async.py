@@ -8,8 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, Generic, Protocol, TypeVar
 
 from quiver.client.connection.socket_reader import Incoming
-from quiver.system.network import Network, TcpNetwork
-from quiver.system.tcp_options import tune
+from quiver.system.network import Network, TcpNetwork, tune
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)

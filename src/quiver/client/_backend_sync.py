@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from quiver.client.connection.socket_reader import Gate, Incoming, SocketReader
-from quiver.system.tcp_options import tune
+from quiver.system.network import tune
 
 __all__ = [
     "RUNS_COROUTINES",

@@ -6,8 +6,7 @@ import socket
 import pytest
 
 from quiver.model.errors import InvalidSetting
-from quiver.system.network import TcpNetwork
-from quiver.system.tcp_options import tune
+from quiver.system.network import TcpNetwork, tune
 
 
 async def test_what_is_dialed_arrives_at_the_listener() -> None:

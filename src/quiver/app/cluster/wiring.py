@@ -15,8 +15,7 @@ from quiver.links.peers import Peers
 from quiver.model.errors import QuiverError, UnsupportedVersion
 from quiver.routing.worker import Worker
 from quiver.system.backoff import Backoff
-from quiver.system.network import Network
-from quiver.system.tcp_options import tune
+from quiver.system.network import Network, tune
 
 _log = logging.getLogger(__name__)
 

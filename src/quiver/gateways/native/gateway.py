@@ -18,8 +18,7 @@ from quiver.protocol.packet import NO_CORRELATION, encode_packet
 from quiver.routing.facade import Facade
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
-from quiver.system.network import Network, TcpNetwork, arrivals_read
-from quiver.system.tcp_options import tune
+from quiver.system.network import Network, TcpNetwork, arrivals_read, tune
 from quiver.telemetry.gateway_counts import GatewayCounts
 
 logger = logging.getLogger(__name__)
