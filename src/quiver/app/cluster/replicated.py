@@ -122,6 +122,7 @@ async def _new_node(config: Config, data: ReplicatedData, new_broker: NewBroker,
         replica_sets=ReplicaSets(state, decisions, replicas),
         moves_first=True,
         leave=replicas.leave,
+        disk_failure=lambda: data.storage.failure,
     )
     record = NodeRecord(
         node=str(number),
