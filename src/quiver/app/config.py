@@ -57,6 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     http_port: int = 7480
     native_port: int = 7481
     queen_port: int | None = None
+    queen_origin: tuple[str, ...] = ()
     auto_create: bool = False
     max_message_bytes: int = MIB
     max_frame_bytes: int = 16 * MIB
@@ -76,6 +77,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     rack: str | None = None
     replication_factor: int | None = None
     min_isr: int | None = None
+    catch_up_bytes_per_second: int = 0
     transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
@@ -140,6 +142,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http_port", port, "The HTTP port; 0 picks a free one."),
     Setting("native_port", port, "The port of the native protocol; 0 picks a free one."),
     Setting("queen_port", optional_port, "A port for Queen's interface alone; 0 picks a free one."),
+    Setting("queen_origin", texts, "An origin whose pages may use that port, or *; may be repeated."),
     Setting("auto_create", flag, "Create a topic when something is published to a name that does not exist."),
     Setting("max_message_bytes", size_bytes(KIB, 64 * MIB), "The largest message."),
     Setting("max_frame_bytes", size_bytes(64 * KIB, 1024 * MIB), "The largest frame (a producer's batch)."),
@@ -161,6 +164,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("rack", optional_text, "Where this node is; replicas are spread over racks."),
     Setting("replication_factor", optional_count, "Replicas in a cluster (3); fixed by its first node."),
     Setting("min_isr", optional_count, "Replicas that must have a message for its ack (2); the same."),
+    Setting("catch_up_bytes_per_second", size_bytes(0, 2**50),
+            "The most that this node sends to replicas that are not in sync, per second; 0: no limit."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
@@ -280,6 +285,7 @@ class _Reading:
         if config.workers > 1 and config.storage is not None:
             self._problems.append("workers: several workers share a data directory; with a database there is one")
         self._check_cluster(config)
+        self._check_replicas(config)
         for smaller, larger in (
             ("max_message_bytes", "max_frame_bytes"),
             ("max_frame_bytes", "max_request_bytes"),
@@ -302,6 +308,14 @@ class _Reading:
             self._problems.append("cluster and storage: brokers on one database need no cluster of their own")
         if config.cluster is not None and config.workers > 1:
             self._problems.append("workers: a node of a cluster is one process; nodes share the cluster_workers")
+
+    def _check_replicas(self, config: Config) -> None:
+        if config.cluster is not None:  # its first node decides
+            return
+        defaults = config.topic_defaults
+        for name, value in (("replication_factor", defaults.replication_factor), ("min_isr", defaults.min_isr)):
+            if value != 1:
+                self._problems.append(f"topic.{name}: is {value}, and there is one replica without a cluster")
 
 
 def shown_values(config: Config) -> dict[str, Any]:
