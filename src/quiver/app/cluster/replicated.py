@@ -133,6 +133,7 @@ async def _new_node(
         replica_sets=ReplicaSets(state, decisions, replicas),
         moves_first=True,
         leave=replicas.leave,
+        disk_failure=lambda: data.storage.failure,
     )
     record = NodeRecord(
         node=str(number),
