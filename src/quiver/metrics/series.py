@@ -24,13 +24,6 @@ PUBLISHED_FRAMES = _series(
     "Frames that were appended",
     "Few messages per frame cost the broker most of its time: let producers batch (linger).",
 )
-ACKED_BY_LEADER = _series(
-    "published_acks_leader_frames_total",
-    "counter",
-    "topic",
-    "Frames whose publishers did not wait for other replicas (acks=leader)",
-    "A failover may lose the last of them: docs/cluster.md.",
-)
 DUPLICATES = _series(
     "publish_duplicates_total",
     "counter",
@@ -352,7 +345,6 @@ AREAS: dict[str, tuple[Series, ...]] = {
         PUBLISHED_BYTES,
         PUBLISHED_FRAMES,
         REFUSED,
-        ACKED_BY_LEADER,
         DUPLICATES,
         PUBLISH_SECONDS,
     ),

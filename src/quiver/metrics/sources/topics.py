@@ -3,10 +3,10 @@
 from quiver.delays.service import Delays
 from quiver.messages.fetch import Fetch
 from quiver.messages.publish import Publish
+from quiver.metrics.cluster_series import ACKED_BY_LEADER
 from quiver.metrics.collector import Collection
 from quiver.metrics.series import (
     ACK_WAIT,
-    ACKED_BY_LEADER,
     COMPACTION_REMOVED,
     DELAYED,
     DELIVERY_WAIT,
