@@ -61,7 +61,7 @@ class PushResult(msgspec.Struct, kw_only=True):
     error: str | UnsetType = UNSET
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
     topic: Topic
     message: NewMessage
     found: "Published | QuiverError"
@@ -87,9 +87,9 @@ class PushRoute:
         message = for_queue(message, topic, self._broker.clock.now_ms())
         begun = self._broker.begin_publish(item.queue, message)
         if isinstance(begun, QuiverError):
-            return _response([item], [_Outcome(topic, message, begun)])
+            return _response([item], [Outcome(topic, message, begun)])
         media = request.response_media
-        return Begun(begun.future, lambda: _single(item, _Outcome(topic, message, begun.outcome()), media))
+        return Begun(begun.future, lambda: single_response(item, Outcome(topic, message, begun.outcome()), media))
 
     async def push(self, request: Request) -> Response:
         batch: PushRequest | None = request.read
@@ -110,7 +110,7 @@ class PushRoute:
             await self._modes.look()
         if self._buffer.is_used:
             return await self._buffered(items, media)
-        outcomes: dict[int, _Outcome] = {}
+        outcomes: dict[int, Outcome] = {}
 
         async def publish(name: str) -> None:
             topic = await self._queues.ensure(name)
@@ -120,7 +120,7 @@ class PushRoute:
             full = await full_queue(self._broker, topic, len(messages)) if has_limit(topic) else None
             found = [full] * len(messages) if full is not None else await self._broker.publish(name, messages)
             for (index, _), message, one in zip(queues[name], messages, found, strict=True):
-                outcomes[index] = _Outcome(topic, message, one)
+                outcomes[index] = Outcome(topic, message, one)
 
         await bounded_gather(publish, queues)
         return _response(items, [outcomes[index] for index in range(len(items))])
@@ -164,7 +164,7 @@ def _accepted(items: list[T] | None) -> list[T]:
     return items
 
 
-def _result(index: int, item: PushItem, outcome: _Outcome) -> PushResult:
+def to_result(index: int, item: PushItem, outcome: Outcome) -> PushResult:
     topic, message, found = outcome
     if isinstance(found, QuiverError):
         return PushResult(
@@ -193,12 +193,12 @@ def _status(found: "Published") -> Literal["queued", "duplicate", "buffered"]:
     return "buffered" if found.buffered else "queued"
 
 
-def _single(item: PushItem, outcome: _Outcome, media: Media) -> Response:
+def single_response(item: PushItem, outcome: Outcome, media: Media) -> Response:
     topic, message, found = outcome
     if isinstance(found, QuiverError):
         return _response([item], [outcome])
     if media is not JSON or message.headers or found.duplicate or found.buffered:
-        return Response([_result(0, item, outcome)], 201)
+        return Response([to_result(0, item, outcome)], 201)
     id = message_id(topic.id, found.partition, found.offset).encode()
     plain = (_BEFORE_ID, id, _BETWEEN_IDS, id, _after_ids(topic.id, message.key or b"", topic.name))
     return Response(msgspec.Raw(b"".join(plain)), 201)
@@ -214,12 +214,12 @@ def _after_ids(topic_id: int, key: bytes, queue: str) -> bytes:
     return JSON.encode([queued])[len(_BEFORE_ID + _BETWEEN_IDS) :]
 
 
-def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:
+def _response(items: Sequence[PushItem], outcomes: Sequence[Outcome]) -> Response:
     """201, unless every item was refused for the same passing reason: then that error is raised."""
     first = outcomes[0].found if outcomes else None
     if isinstance(first, QuiverError) and first.retryable and all(_is_like(first, each.found) for each in outcomes):
         raise first
-    return Response(list(map(_result, range(len(items)), items, outcomes)), 201)
+    return Response(list(map(to_result, range(len(items)), items, outcomes)), 201)
 
 
 def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:
