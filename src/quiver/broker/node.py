@@ -83,7 +83,9 @@ class NodeStatus:
     async def rebalance(self) -> list[WorkerPlace]:
         raise _alone()
 
-    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+    async def reassign(
+        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
+    ) -> ReplicaSet:
         raise _alone()
 
 

@@ -96,6 +96,7 @@ def _reassigned(unit: Unit, nodes: Nodes) -> Unit | None:
         return None
     elr = tuple(node for node in unit.elr if node not in unit.removing)
     done = msgspec.structs.replace(unit, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
+    done = msgspec.structs.replace(done, throttle_bytes_per_sec=0)
     return done if _leads(done, nodes) and done.leader in replicas else _elected(done, nodes)
 
 
@@ -113,15 +114,22 @@ def _best(candidates: Sequence[int], nodes: Nodes) -> int:
     return next((node for node in candidates if nodes[node].state == "alive"), candidates[0])
 
 
-def begin_reassignment(unit: Unit, target: Sequence[int]) -> Unit:
+def begin_reassignment(unit: Unit, target: Sequence[int], *, throttle_bytes_per_sec: int = 0) -> Unit:
     """The unit on its way to another list of replicas. Another target may be set at any time, also the list from
-    before, which cancels it."""
+    before, which cancels it. The limit counts until it is done; 0: none of its own."""
     old = [node for node in unit.replicas if node not in unit.adding]
     adding = tuple(node for node in target if node not in old)
     removing = tuple(node for node in old if node not in target)
     kept = tuple(dict.fromkeys((*target, *old)))
     isr = tuple(node for node in unit.isr if node in kept)
-    return msgspec.structs.replace(unit, replicas=kept, isr=isr, adding=adding, removing=removing)
+    return msgspec.structs.replace(
+        unit,
+        replicas=kept,
+        isr=isr,
+        adding=adding,
+        removing=removing,
+        throttle_bytes_per_sec=throttle_bytes_per_sec if adding else 0,
+    )
 
 
 def place(count: int, nodes: Nodes, load: Mapping[int, int]) -> tuple[int, ...]:

@@ -97,6 +97,7 @@ class Administration:
             record.version,
             record.started_ms,
             record.rack,
+            record.catch_up_bytes_per_second,
         )
 
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
@@ -126,7 +127,11 @@ class Administration:
         await self._controlling.decide()
         return [place for place in self.places() if place.next_node or (place.replicas and place.replicas.adding)]
 
-    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+    async def reassign(
+        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
+    ) -> ReplicaSet:
         if self.replica_sets is None:
             raise NotSupported(feature="a list of replicas: brokers on one database have none of their own")
-        return await self.replica_sets.reassign(worker, nodes, dry_run=dry_run)
+        return await self.replica_sets.reassign(
+            worker, nodes, throttle_bytes_per_sec=throttle_bytes_per_sec, dry_run=dry_run
+        )

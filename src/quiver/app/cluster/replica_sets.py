@@ -64,8 +64,11 @@ class ReplicaSets:
             raise InvalidRequest(problem=problem)
         await self._write(moved)
 
-    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
-        """Gives a worker other replicas, the preferred leader first. The list from before cancels it."""
+    async def reassign(
+        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
+    ) -> ReplicaSet:
+        """Gives a worker other replicas, the preferred leader first. The list from before cancels it. The limit
+        is of what the leader sends to the new ones; 0: that of its node."""
         unit = self._decisions.units.get(worker)
         if unit is None:
             raise InvalidRequest(problem=f"there is no worker {worker}")
@@ -76,7 +79,7 @@ class ReplicaSets:
         for number in target:
             if number not in self._decisions.nodes and number not in unit.replicas:
                 raise NodeNotFound(node=str(number))
-        planned = begin_reassignment(unit, target)
+        planned = begin_reassignment(unit, target, throttle_bytes_per_sec=throttle_bytes_per_sec)
         if not dry_run:
             await self._write({worker: planned})
         return _shown(planned, {})
@@ -102,6 +105,7 @@ def _shown(unit: Unit, lag_bytes: Mapping[int, int]) -> ReplicaSet:
         _names(unit.removing),
         unit.min_isr,
         {str(node): size for node, size in lag_bytes.items()},
+        unit.throttle_bytes_per_sec,
     )
 
 

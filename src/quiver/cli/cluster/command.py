@@ -102,13 +102,21 @@ def rebalance(
 def reassign(
     worker: Annotated[int, typer.Argument(help="Its number: see `quiver cluster status`.")],
     replicas: Annotated[str, typer.Argument(help="Nodes, such as 1,2,4: the preferred leader first.")],
+    throttle: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="The most that its new replicas get per second, such as 20MiB."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")] = False,
     address: AddressOption = DEFAULT_ADDRESS,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a worker other replicas. New ones get everything first; the list from before cancels it."""
-    body = {"worker": worker, "replicas": [node for node in replicas.split(",") if node], "dry_run": dry_run}
+    from quiver.client.size_option import size_option
+
+    body: dict[str, Any] = {"worker": worker, "replicas": [each for each in replicas.split(",") if each]}
+    limit = 0 if throttle is None else size_option("throttle", throttle, 1, 2**50)
+    body |= {"throttle_bytes_per_sec": limit, "dry_run": dry_run}
     _change("POST", "/cluster/reassign", address, http, output, body)
 
 

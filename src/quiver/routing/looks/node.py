@@ -53,8 +53,12 @@ class RoutedNode:
     async def rebalance(self) -> list[WorkerPlace]:
         return await self._several().rebalance()
 
-    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
-        return await self._several().reassign(worker, nodes, dry_run=dry_run)
+    async def reassign(
+        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
+    ) -> ReplicaSet:
+        return await self._several().reassign(
+            worker, nodes, throttle_bytes_per_sec=throttle_bytes_per_sec, dry_run=dry_run
+        )
 
     def _several(self) -> ClusterMembership:
         if self.members is None:

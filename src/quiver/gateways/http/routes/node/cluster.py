@@ -47,6 +47,9 @@ class WorkerResponse(msgspec.Struct, kw_only=True):
     lag_bytes: Annotated[
         dict[str, int] | UnsetType, Meta(description="Where the asked node leads: what each follower lacks.")
     ] = UNSET
+    throttle_bytes_per_sec: Annotated[
+        int | UnsetType, Meta(description="Of a reassignment, for the nodes that it adds; 0: none of its own.")
+    ] = UNSET
 
 
 class ClusterQuery(msgspec.Struct):
@@ -65,6 +68,9 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
     pid: int | None = None
     version: str | None = None
     started: str | None = None
+    catch_up_bytes_per_second: Annotated[
+        int | None, Meta(description="What it sends at most to replicas that are not in sync; 0: no limit.")
+    ] = None
 
 
 class ClusterNodesResponse(msgspec.Struct, kw_only=True):
@@ -87,6 +93,10 @@ class ReassignBody(msgspec.Struct, kw_only=True):
         list[str],
         Meta(description="Nodes, the preferred leader first. The list from before cancels it."),
     ]
+    throttle_bytes_per_sec: Annotated[
+        int,
+        Meta(ge=0, description="For what the new replicas get; 0: catch_up_bytes_per_second of the leader's node."),
+    ] = 0
     dry_run: bool = False
 
 
@@ -99,6 +109,7 @@ class ReassignResponse(msgspec.Struct, kw_only=True):
     removing: list[str]
     min_isr: int
     lag_bytes: dict[str, int]
+    throttle_bytes_per_sec: int
     dry_run: bool
 
 
@@ -183,7 +194,12 @@ class ClusterRoutes:
 
     async def reassign(self, request: Request) -> Response:
         body = await request.body(ReassignBody)
-        planned = await self._broker.node.reassign(body.worker, body.replicas, dry_run=body.dry_run)
+        planned = await self._broker.node.reassign(
+            body.worker,
+            body.replicas,
+            throttle_bytes_per_sec=body.throttle_bytes_per_sec,
+            dry_run=body.dry_run,
+        )
         return Response(ReassignResponse(worker=body.worker, dry_run=body.dry_run, **planned._asdict()))
 
     def _restarts(self) -> dict[int, int]:
@@ -233,6 +249,7 @@ def _member(node: "MemberNode") -> ClusterNodeResponse:
         pid=node.pid,
         version=node.version,
         started=format_time(node.started_ms),
+        catch_up_bytes_per_second=node.catch_up_bytes_per_second,
     )
 
 
