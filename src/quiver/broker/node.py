@@ -8,7 +8,7 @@ from quiver.broker.health import Health, HealthReport
 from quiver.broker.members import ClusterMembers, MemberNode, ReplicaSet, WorkerPlace
 from quiver.cluster.placement import Placement
 from quiver.model.errors import NotSupported
-from quiver.model.names import StartEpoch
+from quiver.model.names import StartEpoch, sole_leader_epoch
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
 
@@ -20,6 +20,8 @@ class WorkerStatus(NamedTuple):
     partitions: int
     """That it owns."""
     group_shards: list[int]
+    leader_epoch: int = 0
+    """Of what it owns; rises with every start."""
 
 
 class ClusterStatus(NamedTuple):
@@ -61,7 +63,8 @@ class NodeStatus:
 
     async def worker(self) -> WorkerStatus:
         placement, pid, partitions = self._placement, os.getpid(), len(self._partitions.owned_places())
-        return WorkerStatus(placement.worker, pid, self.uptime_seconds, partitions, placement.owned_shards())
+        uptime, shards, epoch = self.uptime_seconds, placement.owned_shards(), sole_leader_epoch(self.start_epoch)
+        return WorkerStatus(placement.worker, pid, uptime, partitions, shards, epoch)
 
     async def cluster(self) -> ClusterStatus:
         return ClusterStatus([await self.worker()], {})

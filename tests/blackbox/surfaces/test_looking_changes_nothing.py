@@ -34,7 +34,10 @@ GROUPS = ["workers", "lanes", "pollers", "readers"]
 ROUTES: dict[str, list[str]] = {
     "/": [""],
     "/cluster": ["", "?units=true"],
+    "/cluster/health": [""],
     "/cluster/nodes": [""],
+    "/cluster/partitions": ["", "?topic={topic}", "?limit=1"],
+    "/admin/topics/{topic}/scaling-status": [""],
     "/console": [""],
     "/delay/stats": [""],
     "/docs": [""],

@@ -24,7 +24,7 @@ def _group() -> None:
 _COLUMNS = ("worker", "state", "pid", "uptime", "restarts", "partitions", "group_shards", "roles")
 _SHARED_COLUMNS = ("worker", "state", "node", "next_node", "uptime", "partitions", "group_shards", "roles")
 _REPLICATED_COLUMNS = ("worker", "state", "node", "epoch", "replicas", "isr", "adding", "partitions", "group_shards")
-_NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version")
+_NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version", "tags")
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The id of a broker: see `quiver cluster nodes`.")]
 
 
@@ -41,11 +41,12 @@ def status(
     if output is not Output.TABLE:
         show_document(document, output)
         return
-    columns: tuple[str, ...] = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
+    is_shared = any("node" in worker for worker in document["workers"])
+    columns: tuple[str, ...] = _SHARED_COLUMNS if is_shared else _COLUMNS
     if any("replicas" in worker for worker in document["workers"]):
         columns = _REPLICATED_COLUMNS
     show_rows([_row(worker) for worker in document["workers"]], output, columns=columns)
-    if "nodes" in document:
+    if is_shared:
         typer.echo()
         _show_nodes(document["nodes"])
     if units:
@@ -144,7 +145,7 @@ def _change(
 
 
 def _show_nodes(nodes: list[dict[str, Any]]) -> None:
-    rows = [node | {"workers": _joined(node["workers"])} for node in nodes]
+    rows = [node | {"workers": _joined(node["workers"]), "tags": _tags(node["tags"])} for node in nodes]
     show_rows(rows, Output.TABLE, columns=_NODE_COLUMNS)
 
 
@@ -157,6 +158,10 @@ def _row(worker: dict[str, Any]) -> dict[str, Any]:
     }
     lists = ("replicas", "isr", "adding")
     return worker | shown | {name: _joined(worker[name]) for name in lists if name in worker}
+
+
+def _tags(tags: dict[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in tags.items())
 
 
 def _joined(values: list[Any]) -> str:

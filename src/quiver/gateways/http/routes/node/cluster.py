@@ -1,4 +1,4 @@
-"""The workers of the broker, and what each of them owns."""
+"""The nodes, the workers, and what each of them owns."""
 
 import asyncio
 from pathlib import Path
@@ -8,15 +8,17 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from quiver.broker.members import ClusterMembers, MemberNode
 from quiver.cluster.placement import CONTROLLER
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
+from quiver.gateways.http.routes.cluster.units import ClusterUnitResponse, shown_units
 from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverError
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.members import ClusterMembers, MemberNode, WorkerPlace
+    from quiver.broker.members import WorkerPlace
     from quiver.routing.facade import Facade
 
 _STATE_FILE = "broker.json"
@@ -57,6 +59,8 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
     node: str
     state: Annotated[str, Meta(description="alive, draining, or gone: its lease has ended.")]
     workers: Annotated[list[int], Meta(description="That it runs.")]
+    leaders: Annotated[list[int], Meta(description="Units that it leads: those of its workers.")]
+    tags: Annotated[dict[str, str], Meta(description="Where it is: its rack, if it has one.")]
     is_controller: Annotated[bool, Meta(description="It decides who runs what.")]
     host: str | None = None
     native_port: int | None = None
@@ -69,7 +73,7 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
 
 class ClusterNodesResponse(msgspec.Struct, kw_only=True):
     node: Annotated[str, Meta(description="The one that was asked.")]
-    nodes: Annotated[list[ClusterNodeResponse], Meta(description="None for a broker on a data directory.")]
+    nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
 
 
 class RemovedResponse(msgspec.Struct):
@@ -105,8 +109,10 @@ class ReassignResponse(msgspec.Struct, kw_only=True):
 class ClusterResponse(msgspec.Struct, kw_only=True):
     node_id: str
     workers: list[WorkerResponse]
-    node: Annotated[str | UnsetType, Meta(description="Of several brokers on one database: this one.")] = UNSET
-    nodes: Annotated[list[ClusterNodeResponse] | UnsetType, Meta(description="All of them.")] = UNSET
+    node: Annotated[str, Meta(description="The one that was asked.")]
+    nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
+    controller: Annotated[str | None, Meta(description="The node that decides; null: nobody, for the moment.")]
+    units: Annotated[list[ClusterUnitResponse], Meta(description="By number: who leads them, who has their replicas.")]
     topics: Annotated[
         dict[str, list[int]] | UnsetType,
         Meta(description="With ?units=true: the worker of each partition, by topic."),
@@ -150,12 +156,23 @@ class ClusterRoutes:
                 found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
                 for name, value in () if place.replicas is None else place.replicas._asdict().items():
                     setattr(found, name, value)
-        response = ClusterResponse(node_id=self._broker.node_id, workers=[workers[n] for n in sorted(workers)])
-        if status.members is not None:
-            response.node, response.nodes = status.members.node, _shown(status.members)
+        members = status.members or self._alone(sorted(workers))
+        response = ClusterResponse(
+            node_id=self._broker.node_id,
+            workers=[workers[n] for n in sorted(workers)],
+            node=members.node,
+            nodes=_shown(members),
+            controller=next((each.node for each in members.nodes if each.is_controller), None),
+            units=shown_units(self._broker, status),
+        )
         if query.units:
             response.topics = {topic.name: self._owners(topic) for topic in self._broker.topics()}
         return Response(response)
+
+    def _alone(self, workers: list[int]) -> ClusterMembers:
+        """A broker on a data directory as the only node."""
+        node = self._broker.node_id
+        return ClusterMembers(node, [MemberNode(node, "alive", workers, is_controller=True)])
 
     def _owners(self, topic: Any) -> list[int]:
         return list(self._broker.unit_workers(topic))
@@ -163,7 +180,8 @@ class ClusterRoutes:
     async def nodes(self, request: Request) -> Response:
         members = await self._broker.node.nodes()
         if members is None:
-            return Response(ClusterNodesResponse(node=self._broker.node_id, nodes=[]))
+            status = await self._broker.node.cluster()
+            members = self._alone(sorted({*(each.worker for each in status.workers), *status.missing}))
         return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
 
     async def drain(self, request: Request) -> Response:
@@ -212,20 +230,23 @@ def _successors(place: "WorkerPlace") -> str:
     return place.next_node or ",".join([] if place.replicas is None else place.replicas.adding)
 
 
-def _shown(members: "ClusterMembers") -> list[ClusterNodeResponse]:
+def _shown(members: ClusterMembers) -> list[ClusterNodeResponse]:
     return [_member(each) for each in members.nodes]
 
 
-def _member(node: "MemberNode") -> ClusterNodeResponse:
-    if not node.pid:
-        return ClusterNodeResponse(
-            node=node.node, state=node.state, workers=node.workers, is_controller=node.is_controller
-        )
-    return ClusterNodeResponse(
+def _member(node: MemberNode) -> ClusterNodeResponse:
+    shown = ClusterNodeResponse(
         node=node.node,
         state=node.state,
         workers=node.workers,
+        leaders=node.workers,
+        tags={"rack": node.rack} if node.rack else {},
         is_controller=node.is_controller,
+    )
+    if not node.pid:
+        return shown
+    return msgspec.structs.replace(
+        shown,
         host=node.host,
         native_port=node.native_port,
         http_port=node.http_port,
@@ -246,13 +267,13 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         "/cluster": {
             "GET": Operation(
                 handler=routes.cluster,
-                summary="The workers of the broker, and what each of them owns",
+                summary="The nodes, the workers, and what each of them owns",
                 tag="Node",
                 query=ClusterQuery,
                 response=ClusterResponse,
             )
         },
-        "/cluster/nodes": {"GET": _of_nodes(routes.nodes, "The brokers on one database", ClusterNodesResponse)},
+        "/cluster/nodes": {"GET": _of_nodes(routes.nodes, "The nodes, and which workers each of them runs", ClusterNodesResponse)},
         "/cluster/nodes/{node}": {
             "DELETE": _of_nodes(
                 routes.remove, "Forget a broker that is gone", RemovedResponse, NodeNotFound, NodeInUse
