@@ -1,13 +1,19 @@
 """The node as a whole: whether it is well, and which workers it has."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from quiver.broker.health import Health, HealthReport
-from quiver.broker.members import ClusterMembers, MemberNode, ReplicaSet, WorkerPlace
+from quiver.broker.members import (
+    ClusterMembers,
+    MemberNode,
+    ReassignmentOptions,
+    ReassignmentProgress,
+    WorkerPlace,
+)
 from quiver.cluster.placement import Placement
-from quiver.model.errors import NotSupported
+from quiver.model.errors import NotSupported, ReassignmentNotFound
 from quiver.model.names import StartEpoch, sole_leader_epoch
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
@@ -86,8 +92,19 @@ class NodeStatus:
     async def rebalance(self) -> list[WorkerPlace]:
         raise _alone()
 
-    async def reassign(self, worker: int, nodes: Sequence[str], *, dry_run: bool) -> ReplicaSet:
+    async def reassign(
+        self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
+    ) -> ReassignmentProgress:
         raise _alone()
+
+    def reassignments(self) -> list[ReassignmentProgress]:
+        return []
+
+    def reassignment(self, number: int) -> ReassignmentProgress:
+        raise ReassignmentNotFound(reassignment=number)
+
+    async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
+        raise ReassignmentNotFound(reassignment=number)
 
 
 def _alone() -> NotSupported:

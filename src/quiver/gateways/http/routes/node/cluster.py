@@ -85,27 +85,6 @@ class MovesResponse(msgspec.Struct):
     moving: Annotated[dict[int, str], Meta(description="Workers on their way, each with the node that gets it.")]
 
 
-class ReassignBody(msgspec.Struct, kw_only=True):
-    worker: int
-    replicas: Annotated[
-        list[str],
-        Meta(description="Nodes, the preferred leader first. The list from before cancels it."),
-    ]
-    dry_run: bool = False
-
-
-class ReassignResponse(msgspec.Struct, kw_only=True):
-    worker: int
-    replicas: Annotated[list[str], Meta(description="While it goes on, with those that are being removed.")]
-    isr: list[str]
-    eligible: list[str]
-    adding: list[str]
-    removing: list[str]
-    min_isr: int
-    lag_bytes: dict[str, int]
-    dry_run: bool
-
-
 class ClusterResponse(msgspec.Struct, kw_only=True):
     node_id: str
     workers: list[WorkerResponse]
@@ -199,11 +178,6 @@ class ClusterRoutes:
         moving = await self._broker.node.rebalance()
         return Response(MovesResponse({place.worker: _successors(place) for place in moving}))
 
-    async def reassign(self, request: Request) -> Response:
-        body = await request.body(ReassignBody)
-        planned = await self._broker.node.reassign(body.worker, body.replicas, dry_run=body.dry_run)
-        return Response(ReassignResponse(worker=body.worker, dry_run=body.dry_run, **planned._asdict()))
-
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
         try:
@@ -289,16 +263,5 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         },
         "/cluster/rebalance": {
             "POST": _of_nodes(routes.rebalance, "Spread the workers over the brokers now", MovesResponse)
-        },
-        "/cluster/reassign": {
-            "POST": Operation(
-                handler=routes.reassign,
-                summary="Give a worker of a replicated cluster other replicas",
-                tag="Node",
-                body=ReassignBody,
-                example={"worker": 0, "replicas": ["4", "2", "3"], "dry_run": True},
-                response=ReassignResponse,
-                errors=(NotSupported, NodeNotFound),
-            )
         },
     }
