@@ -368,7 +368,9 @@ class NodeInUse(QuiverError):
 
 class ReassignmentNotFound(QuiverError):
     code, status = "reassignment_not_found", 404
-    sentence = "there is no reassignment {reassignment!r}: the last fifty are known; GET /admin/reassignment lists them"
+    sentence = (
+        "there is no reassignment {reassignment!r}: the last fifty are known; GET /admin/reassignment lists them"
+    )
 
 
 class DataDirectoryInUse(QuiverError):

@@ -33,9 +33,9 @@ def test_a_broker_that_is_alone_is_the_only_node(broker: BrokerProcess, worker_c
     document = get(broker, "/cluster")
     node, workers = document["node"], list(range(worker_count))
     assert node == document["node_id"] == document["controller"]
-    assert [(each["node"], each["state"], each["workers"], each["leaders"], each["tags"]) for each in document["nodes"]] == [
-        (node, "alive", workers, workers, {})
-    ]
+    assert [
+        (each["node"], each["state"], each["workers"], each["leaders"], each["tags"]) for each in document["nodes"]
+    ] == [(node, "alive", workers, workers, {})]
     assert [unit["unit"] for unit in document["units"]] == workers
     for unit in document["units"]:
         assert (unit["leader"], unit["replicas"], unit["isr"], unit["adding"]) == (node, [node], [node], [])

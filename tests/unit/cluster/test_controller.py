@@ -201,10 +201,10 @@ def test_who_may_be_the_only_one_with_everything_stays(
     assert {*isr, *elr} <= set(changed.replicas)
     assert (4 in changed.removing) == (4 not in target)
     assert set(changed.replicas) - set(changed.removing) == set(target)
-    step = next_unit(changed, {node: UP for node in (1, 2, 3, 4, 5)})
+    step = next_unit(changed, dict.fromkeys((1, 2, 3, 4, 5), UP))
     assert step is None or set(isr) <= set(step.isr), "nobody leaves before the target is in sync"
     in_sync = msgspec.structs.replace(changed, isr=changed.replicas, elr=())
-    done = next_unit(in_sync, {node: UP for node in (1, 2, 3, 4, 5)})
+    done = next_unit(in_sync, dict.fromkeys((1, 2, 3, 4, 5), UP))
     assert done is not None
     assert (set(done.replicas), set(done.isr), done.leader in target) == (set(target), set(target), True)
 

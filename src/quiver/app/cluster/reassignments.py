@@ -53,7 +53,9 @@ class Reassignments:
 
         def plan(units: Units, nodes: Nodes) -> Units:
             nonlocal new
-            found = {worker: self._replica_sets.target(worker, each, units, nodes) for worker, each in targets.items()}
+            found = {
+                worker: self._replica_sets.target(worker, each, units, nodes) for worker, each in targets.items()
+            }
             new = msgspec.structs.replace(
                 new,
                 number=self._records.next_number,
@@ -98,7 +100,9 @@ class Reassignments:
 
         def also() -> list[Operation]:
             units, now_ms = self._replica_sets.units, self._clock.now_ms()
-            return self._records.writes({each.number: ended(each, units, outcome, now_ms) for each in self._open(numbers)})
+            return self._records.writes(
+                {each.number: ended(each, units, outcome, now_ms) for each in self._open(numbers)}
+            )
 
         await self._replica_sets.change(plan, also)
 

@@ -105,7 +105,9 @@ class ReplicaSets:
             operations = {each.key: each for each in self.also()}
             operations |= {unit_key(worker): Put(unit_key(worker), unit.key_value) for worker, unit in units.items()}
             operations |= {each.key: each for each in also()}
-            if not operations or await view.commit([view.expected(key) for key in operations], [*operations.values()]):
+            if not operations or await view.commit(
+                [view.expected(key) for key in operations], [*operations.values()]
+            ):
                 return units
         raise InvalidRequest(problem="the units have changed at the same moment, again and again: try once more")
 

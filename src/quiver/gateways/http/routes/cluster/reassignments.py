@@ -68,9 +68,7 @@ class UnitMoveResponse(msgspec.Struct, kw_only=True):
     unit: int
     state: Annotated[
         str,
-        Meta(
-            description="planned, running, done, cancelled, timed_out, or replaced: another reassignment has moved it."
-        ),
+        Meta(description="planned, running, done, cancelled, timed_out, or replaced: it got another target."),
     ]
     old_replicas: Annotated[list[str], Meta(description="Where it goes back to when it is cancelled.")]
     new_replicas: list[str]
@@ -141,7 +139,9 @@ class ReassignmentRoutes:
         for unit, wanted in [*self._units_of_partitions(body), *_units(body)]:
             nodes = [str(node) for node in wanted]
             if found.setdefault(unit, nodes) != nodes:
-                raise InvalidRequest(problem=f"unit {unit} is given different replicas; all its partitions move with it")
+                raise InvalidRequest(
+                    problem=f"unit {unit} is given different replicas; all its partitions move with it"
+                )
         if not found:
             raise InvalidRequest(problem='the body needs "partitions" or "units": what gets which new_replicas')
         return found

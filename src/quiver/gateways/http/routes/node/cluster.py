@@ -91,7 +91,9 @@ class ClusterResponse(msgspec.Struct, kw_only=True):
     node: Annotated[str, Meta(description="The one that was asked.")]
     nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
     controller: Annotated[str | None, Meta(description="The node that decides; null: nobody, for the moment.")]
-    units: Annotated[list[ClusterUnitResponse], Meta(description="By number: who leads them, who has their replicas.")]
+    units: Annotated[
+        list[ClusterUnitResponse], Meta(description="By number: who leads them, who has their replicas.")
+    ]
     topics: Annotated[
         dict[str, list[int]] | UnsetType,
         Meta(description="With ?units=true: the worker of each partition, by topic."),
@@ -247,7 +249,9 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
                 response=ClusterResponse,
             )
         },
-        "/cluster/nodes": {"GET": _of_nodes(routes.nodes, "The nodes, and which workers each of them runs", ClusterNodesResponse)},
+        "/cluster/nodes": {
+            "GET": _of_nodes(routes.nodes, "The nodes, and which workers each of them runs", ClusterNodesResponse)
+        },
         "/cluster/nodes/{node}": {
             "DELETE": _of_nodes(
                 routes.remove, "Forget a broker that is gone", RemovedResponse, NodeNotFound, NodeInUse
