@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import quiver
-from quiver.model.errors import MemberFenced, QuiverError
+from quiver.model.errors import MemberFenced, MemberNotFound, QuiverError
 
 SESSION = "1s"
 COMMIT_EVERY = 20
@@ -39,6 +39,9 @@ class Worker:
                     self._take_part(q)
             except MemberFenced:
                 self._note("fenced")
+            except MemberNotFound:
+                if not self._leaving.is_set():  # else it was closed between two steps of the reader
+                    raise
             except QuiverError as error:
                 if not error.retryable:
                     raise

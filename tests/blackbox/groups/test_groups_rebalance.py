@@ -102,6 +102,22 @@ def test_on_revoke_can_still_commit_by_hand(q, topic, join):
     assert len(second.values) == 2
 
 
+def test_a_stream_may_be_closed_by_another_thread_while_it_releases_partitions(topic, join):
+    members: list[GroupMember] = []
+
+    def close_elsewhere(partitions: list[tuple[str, int]]) -> None:
+        if not members[0].stream.is_closed:
+            closing = threading.Thread(target=members[0].stream.close)
+            closing.start()
+            closing.join(SECONDS)
+
+    members.append(join(on_revoke=close_elsewhere))
+    members[0].wait_for_assignment(0, 1, 2, 3)
+    join().wait_for_assignment(0, 1, 2, 3)
+    members[0].finish()
+    assert members[0].error is None
+
+
 def test_a_slow_handler_keeps_its_partitions_beyond_the_session(q, topic, join, shared_broker):
     gate = threading.Event()
     slow = join(handle=lambda message: gate.wait(SECONDS), **SHORT)

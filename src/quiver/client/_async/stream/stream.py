@@ -261,7 +261,8 @@ class AsyncStream:
         try:
             await self._membership.release(leaving)
         except QuiverError as error:
-            if not error.retryable:  # others are tried again with the next heartbeat
+            # What can be retried is, with the next heartbeat. Who has left meanwhile has released everything.
+            if not (error.retryable or self.is_closed):
                 raise
 
     def _chosen(self, reading: AsyncIterator[_T]) -> AsyncIterator[_T]:

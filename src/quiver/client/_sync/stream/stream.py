@@ -262,7 +262,8 @@ class Stream:
         try:
             self._membership.release(leaving)
         except QuiverError as error:
-            if not error.retryable:  # others are tried again with the next heartbeat
+            # What can be retried is, with the next heartbeat. Who has left meanwhile has released everything.
+            if not (error.retryable or self.is_closed):
                 raise
 
     def _chosen(self, reading: Iterator[_T]) -> Iterator[_T]:
