@@ -10,7 +10,6 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
 from quiver.cli.http_source import HttpOption, http_source
 from quiver.cli.lazy_group import group_app
-from quiver.client.size_option import size_option
 from quiver.model.errors import InvalidRequest, InvalidSetting
 from quiver.model.numbers import shown, whole_number
 from quiver.model.times import format_duration, parse_duration_ms
@@ -123,6 +122,8 @@ def reassign(
     """Give a worker other replicas. New ones get everything first; the list from before cancels it."""
     body = _reassignment(unit, [node for node in replicas.split(",") if node]) | {"dry_run": dry_run}
     if throttle is not None:
+        from quiver.client.size_option import size_option
+
         body["throttle_bytes_per_sec"] = size_option("throttle", throttle, 1, 2**50)
     if timeout is not None:
         body["timeout_per_partition_sec"] = parse_duration_ms(timeout, "timeout") / 1000
