@@ -5,14 +5,17 @@ import logging
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
+from quiver.model.errors import QuiverError
 from quiver.testing.simulation.faults import Faults
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.node import Node
-from quiver.testing.simulation.processes import Processes
+from quiver.testing.simulation.processes import ClientProcess, Processes
 from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.workloads.choice import WORKLOADS, workloads_of
+from quiver.testing.simulation.workloads.port import Workload
 from quiver.testing.simulation.world import World
 
 _START_SECONDS = 60.0
@@ -132,8 +135,19 @@ class Scenario:
 
     def _finish(self) -> bool:
         for number, (node, workload) in enumerate(self._workloads):
-            self._processes.start(f"finish-{number}", node, workload.finish)
+            self._processes.start(f"finish-{number}", node, partial(self._finish_one, workload))
         return self._until(lambda: not self._processes.running, _END_SECONDS)
+
+    async def _finish_one(self, workload: Workload, process: ClientProcess) -> None:
+        """What was slow when the faults ended may make the first calls fail."""
+        while True:
+            try:
+                return await workload.finish(process)
+            except QuiverError as error:
+                if not error.retryable:
+                    self._errors.append(f"{process.name} ended with {type(error).__name__}: {error}")
+                    return None
+            await process.pause(1.0)
 
     def _until(self, condition: Callable[[], bool], seconds: float) -> bool:
         return self._world.run(lambda: condition() or bool(self._errors), at_most_seconds=seconds)

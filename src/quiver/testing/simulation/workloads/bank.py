@@ -59,6 +59,8 @@ class BankWorkload:
             await process.pause(10.0)  # those of clients that were killed end by their timeout
         await self._move(process)
         await self._work(process)
+        self._entries.clear()
+        self._asked.clear()
         async for message in process.client.read(LEDGER, end="latest"):
             transfer, _, side = bytes(message.value or b"").decode().rpartition("|")
             self._entries[transfer, side] += 1

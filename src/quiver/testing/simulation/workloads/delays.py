@@ -41,6 +41,7 @@ class DelayWorkload:
             if not self._waiting:
                 break
             await process.pause(10.0)
+        self._stored.clear()
         async for message in process.client.read(TOPIC, end="latest"):
             self._stored[bytes(message.value or b"").decode()].append((message.partition, message.offset))
 

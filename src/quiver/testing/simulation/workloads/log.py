@@ -40,6 +40,7 @@ class LogWorkload:
         return {**found, "reader-0": self._follow, "reader-1": self._follow, "searcher": self._search}
 
     async def finish(self, process: ClientProcess) -> None:
+        self._stored.clear()
         async for message in process.client.read(TOPIC, end="latest"):
             self._stored.append((message.partition, message.offset, bytes(message.value or b"").decode()))
 

@@ -17,7 +17,10 @@ class Workload(Protocol):
         ...
 
     async def finish(self, process: ClientProcess) -> None:
-        """Settles what is left and reads the final state, when there are no faults any more."""
+        """Settles what is left and reads the final state, when there are no faults any more.
+
+        It is called again after an error that may be tried again.
+        """
         ...
 
     def check(self) -> Iterator[Violation]: ...

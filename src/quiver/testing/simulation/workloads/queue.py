@@ -73,6 +73,7 @@ class QueueWorkload:
         async for message in process.client.read(TOPIC, end="latest", include_expired=True):
             value, key = bytes(message.value or b"").decode(), bytes(message.key or b"").decode()
             self._keys[value] = message.partition, message.offset, key
+        self._dead_letters.clear()
         after: str | None = None
         while True:
             page = await process.client.dead_letters.list(TOPIC, after=after)

@@ -52,6 +52,7 @@ class RedriveWorkload:
             taken = await process.client.dead_letters.redrive(TOPIC)
             if not taken.dead_letter_count:
                 break
+        self._copies.clear()
         async for message in process.client.read(TOPIC, end="latest"):
             self._copies[bytes(message.value or b"").decode()].append((message.partition, message.offset))
 

@@ -53,6 +53,7 @@ class ScheduleWorkload:
             await schedules.pause(found.name)
         await process.wait(_QUIET_SECONDS)
         self._left = {found.name: found for found in await schedules.list()}
+        self._fired.clear()
         async for message in process.client.read(TOPIC, end="latest"):
             name, due = (message.headers[f"schedule.{each}"].decode() for each in ("name", "time"))
             firing = parse_time_ms(due, "due"), message.timestamp, "schedule.manual" in message.headers
