@@ -19,7 +19,7 @@ from quiver.cluster.reassignments import (
     unit_state,
 )
 from quiver.coordination.port import Coordination, Operation
-from quiver.model.errors import ReassignmentNotFound
+from quiver.model.errors import NotSupported, ReassignmentNotFound
 from quiver.system.clock import Clock
 
 
@@ -43,6 +43,8 @@ class Reassignments:
     ) -> ReassignmentProgress:
         """Gives workers other replicas, all in one write, the preferred leader first. The list from before cancels
         what goes on."""
+        if options.throttle_bytes_per_sec:
+            raise NotSupported(feature="throttle_bytes_per_sec of a reassignment")
         new = Reassignment(
             number=0,
             started_ms=self._clock.now_ms(),

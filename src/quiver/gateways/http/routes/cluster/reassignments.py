@@ -51,9 +51,7 @@ class ReassignmentRequest(msgspec.Struct, kw_only=True):
     partitions: list[PartitionToReassign] | None = None
     units: list[UnitToReassign] | None = None
     dry_run: Annotated[bool, Meta(description="Only shows what would move.")] = False
-    throttle_bytes_per_sec: Annotated[
-        int | None, note("What new replicas of a unit get per second at most.", minimum=1)
-    ] = None
+    throttle_bytes_per_sec: Annotated[int | None, note("Not available yet: leave it out.", minimum=1)] = None
     timeout_per_partition_sec: Annotated[
         float | None, note("A unit whose new replicas are not in sync in this time goes back.", minimum=1)
     ] = None
