@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run run-postgres cluster cluster-stop test check bench bench-quick bench-all bench-peers soak chaos simulate spark example-stream example-pipeline format lock clean setup
+.PHONY: help run run-postgres cluster cluster-stop test check bench bench-quick bench-all bench-peers soak chaos chaos-cluster simulate simulate-cluster simulate-long spark example-stream example-pipeline format lock clean setup
 
 help: ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -67,9 +67,19 @@ chaos: setup ## the long versions of the fault tests
 	@scripts/system-packages
 	@QUIVER_LONG=1 .venv/bin/pytest -m long --timeout 3600
 
+chaos-cluster: setup ## faults of nodes, links, disks and etcd in a cluster for 15 minutes; SECONDS=, SEED=, FAULTS= (docs/cluster.md)
+	@scripts/system-packages
+	@QUIVER_CLUSTER_SECONDS=$(or $(SECONDS),900) $(if $(SEED),QUIVER_CLUSTER_SEED=$(SEED)) $(if $(FAULTS),QUIVER_CLUSTER_FAULTS=$(FAULTS)) .venv/bin/pytest tests/blackbox/cluster/chaos/test_cluster_chaos.py -rP
+
 simulate: setup ## 1,000 seeds of the simulator, until one fails; SEEDS=, FIRST=, SECONDS= (docs/simulation.md)
 	@.venv/bin/python -m quiver.testing.simulation --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60) $(ARGS)
 	@.venv/bin/python -m quiver.testing.replication --first $(or $(FIRST),1) --seeds $(or $(SEEDS),1000) --seconds $(or $(SECONDS),60)
+
+simulate-cluster: setup ## 300 seeds of simulated clusters, until one fails; SEEDS=, FIRST=, SECONDS= (docs/simulation.md)
+	@.venv/bin/python -m quiver.testing.simulation --cluster --first $(or $(FIRST),1) --seeds $(or $(SEEDS),300) --seconds $(or $(SECONDS),60) $(ARGS)
+
+simulate-long: setup ## 10,000 seeds of simulated clusters; it takes a day
+	@.venv/bin/python -m quiver.testing.simulation --cluster --first $(or $(FIRST),1) --seeds $(or $(SEEDS),10000) --seconds $(or $(SECONDS),60) --keep-going $(ARGS)
 
 spark: ## set up PySpark and, when it is missing, Java
 	@scripts/setup spark

@@ -102,6 +102,7 @@ STRAY = re.compile(
 SLEEPERS = {
     "tests/unit/cluster/test_cluster_membership.py": "virtual time passes",
     "tests/blackbox/processes/broker_process.py": "polls a process that gives no event",
+    "tests/blackbox/cluster/chaos/relay_process.py": "is a slow network",
     "tests/blackbox/queues/test_queue_model.py": "kills at a random moment of a request; polls a broker for its end",
     "tests/blackbox/durability/test_kill.py": "kills at a random moment of the start",
     "tests/blackbox/durability/test_shutdown.py": "sends signals at several moments of the start",

@@ -57,6 +57,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     http_port: int = 7480
     native_port: int = 7481
     queen_port: int | None = None
+    queen_origin: tuple[str, ...] = ()
     auto_create: bool = False
     max_message_bytes: int = MIB
     max_frame_bytes: int = 16 * MIB
@@ -140,6 +141,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("http_port", port, "The HTTP port; 0 picks a free one."),
     Setting("native_port", port, "The port of the native protocol; 0 picks a free one."),
     Setting("queen_port", optional_port, "A port for Queen's interface alone; 0 picks a free one."),
+    Setting("queen_origin", texts, "An origin whose pages may use that port, or *; may be repeated."),
     Setting("auto_create", flag, "Create a topic when something is published to a name that does not exist."),
     Setting("max_message_bytes", size_bytes(KIB, 64 * MIB), "The largest message."),
     Setting("max_frame_bytes", size_bytes(64 * KIB, 1024 * MIB), "The largest frame (a producer's batch)."),

@@ -1,6 +1,7 @@
 """A broker on a data directory, without ports: what `serve` and the embedded broker have in common."""
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
@@ -58,6 +59,8 @@ class RunningBroker:
     """What gateways call: the broker itself unless it is one worker of several."""
     node: "ClusterNode | None" = None
     """Where several brokers share a database: then `broker` owns nothing, and this runs the workers."""
+    outage: Callable[[], str | None] | None = None
+    """Why the database cannot be used now."""
 
     @property
     def brokers(self) -> list[Broker]:
@@ -152,7 +155,9 @@ async def _start_on_database(address: str, config: Config) -> RunningBroker:
         raise InvalidSetting(setting="storage", problem=problem) from error
 
     storage, coordination, node = await start_on_postgres(address, config, _new_broker(config))
-    return RunningBroker(Data(storage, coordination), node.gateway.local, node.gateway.broker, node)
+    return RunningBroker(
+        Data(storage, coordination), node.gateway.local, node.gateway.broker, node, lambda: storage.outage
+    )
 
 
 async def _start_in_cluster(config: Config) -> RunningBroker:

@@ -151,7 +151,9 @@ class Server:
             stall_seconds=config.slow_client_timeout_ms / 1000,
             least_bytes_per_second=config.slow_client_rate,
             allowed_hosts=tuple(name for name in (config.host, config.advertise, *config.allowed_host) if name),
+            allowed_origins=config.queen_origin if name == "queen" else (),
             log_requests=config.log_requests,
+            outage=None if self._running is None else self._running.outage,
             data_dir=config.data_dir,
             min_free_bytes=config.min_free_bytes,
         )

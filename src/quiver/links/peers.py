@@ -51,6 +51,8 @@ class Peers:
         self._incoming: dict[IncomingLink | DirectChannel, None] = {}
         self.runs_here: Callable[[int], bool] = lambda worker: True
         """Whether a worker belongs to the same node."""
+        self.node = ""
+        """The id of this node, where workers move between nodes."""
         self.nodes: Callable[[], Sequence[str]] = list
         """The ids of nodes with a worker that owns nothing, but has a view of the metadata."""
 

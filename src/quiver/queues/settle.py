@@ -17,7 +17,7 @@ from quiver.queues.partition.partition_queue import PartitionQueue
 from quiver.queues.partition_queues import PartitionQueues
 from quiver.queues.state.port import Refused, Settlement
 from quiver.queues.topic.topic_queues import TopicQueues
-from quiver.structures.offset_ranges import ranges_of
+from quiver.structures.offset_ranges import merged, ranges_of
 from quiver.topics.catalogue import TopicCatalogue
 
 logger = logging.getLogger(__name__)
@@ -182,7 +182,7 @@ class SettleHandler:
         """For a transaction that another worker decides: on return they are on disk. After an error, `end_prepared`
         takes back those that were prepared."""
         queues: dict[PartitionQueue, None] = {}
-        for part in acks:
+        for part in _by_lease(acks):
             SettleRequest(part.topic_id, part.partition, part.group_id, part.lease_id, ACK, part.runs).check()
             queue = self._queues.get(part.topic_id, part.partition)
             if queue is None:
@@ -251,6 +251,15 @@ class TransactionAcks:
         for queue, _, prepared in reversed(self._prepared):
             queue.settler.take_back_acks(prepared)
         self._prepared = []
+
+
+def _by_lease(acks: Sequence[LeasedAcks]) -> list[LeasedAcks]:
+    """One part per lease: in order by key, an ack counts only together with those before it."""
+    runs: dict[tuple[int, int, int, int], list[tuple[int, int]]] = {}
+    for part in acks:
+        place = (part.topic_id, part.partition, part.group_id, part.lease_id)
+        runs.setdefault(place, []).extend(part.runs)
+    return [LeasedAcks(*place, merged(found)) for place, found in runs.items()]
 
 
 def _lost(topic: str, partition: int, offset: int) -> LeaseLost:

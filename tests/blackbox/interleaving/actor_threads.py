@@ -33,8 +33,8 @@ class ActorThreads:
         for thread in self._threads:
             thread.join(seconds)
 
-    def join(self) -> None:
-        deadline = time.monotonic() + JOIN_SECONDS
+    def join(self, seconds: float = JOIN_SECONDS) -> None:
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             if thread.is_alive():

@@ -9,8 +9,9 @@ from blackbox.interleaving.checks.queue_checks import QUEUE_CHECKS
 from blackbox.interleaving.checks.setting_checks import SETTING_CHECKS
 from blackbox.interleaving.checks.stored_checks import STORED_CHECKS
 from blackbox.interleaving.checks.stream_checks import STREAM_CHECKS
+from blackbox.interleaving.checks.value_checks import VALUE_CHECKS
 
-CHECKS = (*STORED_CHECKS, *QUEUE_CHECKS, *STREAM_CHECKS, *SETTING_CHECKS, *NUMBER_CHECKS)
+CHECKS = (*STORED_CHECKS, *QUEUE_CHECKS, *STREAM_CHECKS, *SETTING_CHECKS, *NUMBER_CHECKS, *VALUE_CHECKS)
 SHOWN = 3
 """How many violations of each check are shown with their history."""
 

@@ -57,9 +57,14 @@ GROUPS = (*QUEUE_GROUPS, *STREAM_GROUPS, *POLL_GROUPS)
 @dataclass(slots=True)
 class World:
     http_port: int
-    native_port: int
+    address: str
+    """For SDK clients."""
     seed: int
     recorder: Recorder
+    groups: tuple[Group, ...] = GROUPS
+    """Those that take part."""
+    pace: float = 1.0
+    """How much longer publishers pause."""
     stopping: threading.Event = field(default_factory=threading.Event)
     quiet: threading.Event = field(default_factory=threading.Event)
     """Set at the end of the load: nothing new comes, and consumers settle all they get."""
@@ -76,12 +81,16 @@ class World:
         """Waits a little; whether the run is being stopped."""
         return self.stopping.wait(seconds)
 
+    def is_over(self, chance: random.Random, least: float, most: float) -> bool:
+        """Waits as a publisher does between two requests; whether the load ends."""
+        return self.quiet.wait(chance.uniform(least, most) * self.pace)
+
     @contextlib.contextmanager
     def client(self) -> Iterator[Any]:
         """An SDK client, as soon as the broker is there; what the `with` block raises for a while, it may raise."""
         while True:
             try:
-                client = quiver.connect(f"127.0.0.1:{self.native_port}", tracing=0.3)
+                client = quiver.connect(self.address, tracing=0.3)
                 client.connect()
                 break
             except QuiverError as error:

@@ -11,7 +11,6 @@ copying groups takes about as long to drain.
 import logging
 import os
 import random
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -33,7 +32,8 @@ from blackbox.interleaving.actors import (
 from blackbox.interleaving.actors import transactions as tx
 from blackbox.interleaving.actors.kills import Trouble
 from blackbox.interleaving.checks.evidence import Evidence
-from blackbox.interleaving.final_state import depth, read_final_state, unsettled
+from blackbox.interleaving.draining import drain
+from blackbox.interleaving.final_state import read_final_state
 from blackbox.interleaving.history import Recorder, read_events
 from blackbox.interleaving.report import report, summary, violations
 from blackbox.processes.broker_process import BrokerProcess, free_port
@@ -46,8 +46,6 @@ SEED = int(os.environ.get("QUIVER_INTERLEAVE_SEED", "0")) or (
 )
 NUMBERS = [int(number) for number in os.environ.get("QUIVER_INTERLEAVE_WORKERS", "1,2,3").split(",")]
 """Of workers: the broker is started with one of them."""
-STANDSTILL_SECONDS = 60.0
-"""Without any progress for this long, what is left is stuck."""
 FILE = Path(__file__).relative_to(Path(__file__).parents[3])
 
 
@@ -98,19 +96,6 @@ def start_lookers(threads: ActorThreads, world: plan.World) -> None:
     threads.start(lookers.look_with_sdk, world, "look-sdk", name="look-sdk")
 
 
-def drain(call: HttpCaller, world: plan.World) -> list[str]:
-    """Waits until every group has nothing left; says of those that make no progress any more how they stand."""
-    deadline = time.monotonic() + STANDSTILL_SECONDS
-    left = dict.fromkeys(plan.GROUPS, "unknown")
-    while left and time.monotonic() < deadline:
-        now = {group: rest for group in left if (rest := unsettled(call, group))}
-        if now != left:
-            deadline = time.monotonic() + STANDSTILL_SECONDS
-        left = now
-        world.rest(0.3)
-    return [f"{group.name} is not drained: {depth(call, group)}" for group in left]
-
-
 def make_topics(broker: BrokerProcess) -> None:
     for topic, partitions in plan.PARTITIONS.items():
         body = {"name": topic, "partitions": partitions, **plan.SETTINGS}
@@ -137,7 +122,7 @@ def test_everything_at_once(
     ports = (free_port(), free_port())
     workers = str(random.Random(seed).choice(NUMBERS))
     broker = start_broker("--http-port", str(ports[0]), "--native-port", str(ports[1]), "--workers", workers)
-    world = plan.World(*ports, seed, Recorder())
+    world = plan.World(ports[0], f"127.0.0.1:{ports[1]}", seed, Recorder())
     make_topics(broker)
     problems = run(world, broker, tmp_path)
     final = read_final_state(HttpCaller(ports[0]))

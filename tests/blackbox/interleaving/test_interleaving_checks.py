@@ -29,6 +29,7 @@ from blackbox.interleaving.checks.stream_checks import (
     check_committed_was_read,
     check_read_order,
 )
+from blackbox.interleaving.checks.value_checks import check_errors, check_one_value
 from blackbox.interleaving.final_state import DeadLetter, FinalState, Stored
 from blackbox.interleaving.history import Event, Outcome, Recorder, read_events
 from blackbox.interleaving.report import CHECKS, report, violations
@@ -304,6 +305,22 @@ def test_numbers_rise(what: str, check: Check) -> None:
     assert not found(check, [first, event(what, 1.5, 3, whose="x", number=4)]), "they overlap"
     assert found(check, [first, event(what, 3, whose="x", number=4)])
     assert bool(found(check, [first, event(what, 3, whose="x", number=5)])) == (what == "epoch")
+
+
+def test_one_value_at_each_offset() -> None:
+    other = Stored("t", 0, M0.offset, "other")
+    published, read = event("publish", 1, of=M0), event("deliver", 2, of=M0, group=STREAM)
+    assert not found(check_one_value, [published, read], [M0])
+    assert found(check_one_value, [published, read], [other])
+    assert found(check_one_value, [published, event("deliver", 2, of=other, group=STREAM)])
+    assert not found(check_one_value, [event("publish", 1, of=M0, outcome="unknown")], [other])
+
+
+def test_errors_say_what_to_do() -> None:
+    assert not found(check_errors, [event("publish", 1, outcome="unknown", code="not_enough_replicas")])
+    assert not found(check_errors, [event("ack", 1, outcome="refused", code="lease_lost")])
+    assert found(check_errors, [event("publish", 1, outcome="unknown", code="internal")])
+    assert found(check_errors, [event("publish", 1, outcome="unknown", code="no_such_code")])
 
 
 def test_a_refusal_during_a_kill_decides_nothing() -> None:

@@ -206,3 +206,25 @@ def test_a_port_of_its_own(start_broker) -> None:
     with urllib.request.urlopen(f"{url}/metrics/prometheus") as answer:
         assert b'"queen"' in answer.read()
     assert httpx.get(f"{url}/topics").status_code == 404
+
+
+def test_pages_of_an_origin_that_was_named_may_use_the_port(start_broker) -> None:
+    port = free_port()
+    broker = start_broker("--queen-port", str(port), "--queen-origin", "https://queue.example.com")
+    page = {"origin": "https://queue.example.com", "sec-fetch-site": "cross-site"}
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "content-type"}
+    push = {"items": [{"queue": "orders", "payload": 1}]}
+    url = f"http://127.0.0.1:{port}/api/v1/push"
+    preflight = httpx.options(url, headers={**page, **asked})
+    assert (preflight.status_code, preflight.content) == (204, b"")
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    assert preflight.headers["access-control-allow-headers"] == "content-type"
+    pushed, failed = httpx.post(url, json=push, headers=page), httpx.post(url, json={}, headers=page)
+    assert (pushed.status_code, failed.status_code) == (201, 400)
+    for answer in (preflight, pushed, failed):
+        assert answer.headers["access-control-allow-origin"] == "https://queue.example.com"
+    for stranger in ({**page, "origin": "https://other.example.com"}, {"sec-fetch-site": "cross-site"}):
+        refused = httpx.post(url, json=push, headers=stranger)
+        assert (refused.status_code, "access-control-allow-origin" in refused.headers) == (403, False)
+    assert httpx.options(url, headers={"origin": "https://other.example.com", **asked}).status_code == 403
+    assert httpx.post(f"{broker.http}/api/v1/push", json=push, headers=page).status_code == 403, "only that port"

@@ -399,6 +399,16 @@ async def test_an_idle_connection_is_closed_and_one_that_waits_for_its_response_
     assert (peer.transport.closing, peer.transport.aborted) == (True, False)
 
 
+async def test_small_requests_now_and_then_are_not_slow(peer):
+    """A connection that is between two requests whenever it is looked at keeps its client."""
+    now = asyncio.get_running_loop().time()
+    for step in range(20):
+        peer.send(GET)
+        peer.respond()
+        peer.connection.check(now + step * HTTP_IDLE_SECONDS / 20, HTTP_IDLE_SECONDS / 4, KIB)
+    assert not peer.transport.closing
+
+
 @pytest.mark.parametrize("sent", [GET[:5], POST[:-3], CHUNKED[:-5]], ids=["head", "body", "chunk"])
 async def test_a_request_that_comes_too_slowly_is_408(peer, sent):
     for _ in range(2):

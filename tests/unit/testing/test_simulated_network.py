@@ -22,7 +22,7 @@ class Pair:
         self.errors: list[str] = []
         self.server = SimulatedLoop(self.world, "server", self.errors.append)
         self.client = SimulatedLoop(self.world, "client", self.errors.append)
-        self.listener = self.network.listen("server", "server")
+        self.listener = self.network.listen("server", "server", 1)
         self.received = bytearray()
         self.ends: list[str] = []
         self.is_done = False

@@ -192,6 +192,7 @@ class ClusterNode:
             coordination=parts.coordination,
             gate=gate or OpenGate(),
         )
+        worker.peers.node = self.session.node
         worker.peers.nodes = lambda: self._wiring.nodes(placement.worker)
         worker.peers.runs_here = self._is_here
         return worker

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from quiver.gateways.http.browser_guard import BrowserGuard
+from quiver.gateways.http.open_requests import OpenRequests
 from quiver.gateways.http.operation import Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response, error_response, respond_at_once, send_response
@@ -56,6 +57,7 @@ class Application:
         self._guard = guard or BrowserGuard()
         self._line_level = logging.INFO if log_requests else logging.DEBUG
         self._router = Router(routes)
+        self._open: OpenRequests | None = None
         names = {(path, method): f"{method} {path}" for path, methods in routes.items() for method in methods}
         publish = next((name for name in _PUBLISHING if name in names.values()), _UNKNOWN)
         self.served = GatewayCounts("http", operations=[*names.values(), _UNKNOWN], publish=publish)
@@ -70,10 +72,16 @@ class Application:
         try:
             request.hold_head()
             self._guard.check(request)
+            if self._guard.is_preflight(request):
+                request.exchange.respond(204, (), b"")
+                self._end(request)
+                return None
             resource, request.params = self._router.find(request.path, request.method)
             request.route = resource.path
             operation = resource.operation(request.method, request.path)
             request.counts = self._counts.get((resource.path, request.method), self._unknown)
+            if self._open is not None:
+                self._open.add(request)
             begun = None if operation.begin is None else operation.begin(request)
         except Exception as error:
             return self._refuse(request, error)
@@ -84,6 +92,18 @@ class Application:
         else:
             begun.future.add_done_callback(partial(self._finish, request, begun.response))
         return None
+
+    def watch(self, outage: Callable[[], str | None]) -> None:
+        """Requests that wait are answered when it has said for a while why the store is away."""
+        self._open = OpenRequests(outage)
+
+    def answer_overdue(self) -> None:
+        """To be called now and then."""
+        for request, error in [] if self._open is None else self._open.overdue(perf_counter()):
+            response = self._error_response(request, error)
+            media = request.response_media
+            headers = [(b"content-type", media.content_type), *response.headers]
+            request.exchange.respond_early(response.status, headers, media.encode(response.body))
 
     async def _handle(self, request: Request, operation: Operation) -> None:
         try:
@@ -128,6 +148,8 @@ class Application:
         return error_response(known)
 
     def _end(self, request: Request) -> None:
+        if self._open is not None:
+            self._open.discard(request)
         request.release()
         took = perf_counter() - request.started
         counts = request.counts or self._unknown

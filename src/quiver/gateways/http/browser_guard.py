@@ -15,12 +15,18 @@ _FORMS = (b"application/x-www-form-urlencoded", b"multipart/form-data", b"text/p
 _DEFAULT_PORTS = (":80", ":443")
 
 
-class BrowserGuard:
-    """`names` are host names of this broker besides its addresses and localhost."""
+_SHARED = b"access-control-allow-origin: %b\r\naccess-control-expose-headers: retry-after\r\nvary: origin\r\n"
+_PREFLIGHT = b"access-control-max-age: 3600\r\naccess-control-allow-methods: GET, POST, PUT, DELETE\r\n"
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
+
+class BrowserGuard:
+    """`names` are host names of this broker besides its addresses and localhost; pages of `origins` may use it, `*`
+    stands for all."""
+
+    def __init__(self, names: Iterable[str] = (), origins: Iterable[str] = ()) -> None:
         self._allowed: set[bytes] = set()
         """Host headers that were found good, as they came: most clients send the same one always."""
+        self._origins = {origin.rstrip("/").lower().encode() for origin in origins}
         self._names = {"localhost", *(name.rstrip(".").lower() for name in names)}
 
     def check(self, request: Request) -> None:
@@ -28,10 +34,29 @@ class BrowserGuard:
         host = request.headers.get(b"host")
         if host is not None and host not in self._allowed:
             self._check_host(host)
+        if self._origins and self._is_shared_with(request):
+            return
         if request.method not in _READS and b"origin" in request.headers:
             _check_origin(request, host or b"")
         if request.headers.get(b"sec-fetch-site") == b"cross-site" and request.method not in _READS:
             raise ForeignOrigin(origin="another site")
+
+    def _is_shared_with(self, request: Request) -> bool:
+        """Whether the page that asks may; then the response says so to the browser."""
+        origin = request.headers.get(b"origin")
+        if origin is None or not (b"*" in self._origins or origin.lower() in self._origins):
+            return False
+        request.exchange.added_lines = _SHARED % origin
+        return True
+
+    @staticmethod
+    def is_preflight(request: Request) -> bool:
+        """Whether a browser only asks what a page may do that was found good; then the response says so."""
+        if request.method != "OPTIONS" or not request.exchange.added_lines:
+            return False
+        wanted = request.headers.get(b"access-control-request-headers", b"content-type")
+        request.exchange.added_lines += _PREFLIGHT + b"access-control-allow-headers: %b\r\n" % wanted
+        return True
 
     def _check_host(self, host: bytes) -> None:
         name = _name(host.decode("latin-1"))

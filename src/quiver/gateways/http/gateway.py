@@ -53,10 +53,12 @@ class HttpGateway:
             routes(broker, self._readiness),
             broker.limits,
             self._budget,
-            guard=BrowserGuard(settings.allowed_hosts),
+            guard=BrowserGuard(settings.allowed_hosts, settings.allowed_origins),
             log_requests=settings.log_requests,
             now_ms=broker.clock.now_ms,
         )
+        if settings.outage is not None:
+            self._application.watch(settings.outage)
         self.served = self._application.served
         self.served.name = settings.name
         self.machine = self._readiness.machine
@@ -72,7 +74,9 @@ class HttpGateway:
             return
         listener = listener or open_listener(*self._address)
         self.port = listener.getsockname()[1]
-        self._server = HttpServer(self._application.begin, self._budget, self._now_ms, self.served)
+        self._server = HttpServer(
+            self._application.begin, self._budget, self._now_ms, self.served, self._application.answer_overdue
+        )
         self.lag.start()
         settings = self._settings
         await self._server.start(listener, settings.stall_seconds, settings.least_bytes_per_second, share)

@@ -13,6 +13,8 @@ from quiver.links.request import Reply
 from quiver.model.errors import Overloaded, QuiverError, WorkerUnavailable
 from quiver.model.queue import ReceiveRequest
 from quiver.queues.receive import Received
+from quiver.records.columns import KEY
+from quiver.records.read import open_frame
 from quiver.routing.late_results import call_leasing
 from quiver.routing.queues.leased_runs import received_of, returned
 from quiver.routing.queues.requests import LeasedRun, ReceiveOwned, SettleOwned
@@ -50,6 +52,34 @@ class OwnedReceive:
             self._peers.tell(worker, SettleOwned(returned(reply.value)))
 
 
+class _Keys:
+    """Of the messages that one receive has got: at most so many. They are counted where more than one may be got."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._seen: set[tuple[int, int, bytes | None]] = set()
+
+    @property
+    def left(self) -> int | None:
+        return None if self._most is None else self._most - len(self._seen)
+
+    def admits(self, one: Received) -> bool:
+        return self.left is None or (self._most != 1 and len(_keys_of(one) - self._seen) <= self.left)
+
+    def add(self, one: Received) -> None:
+        if self._most is not None:
+            self._seen |= _ANY_KEY if self._most == 1 else _keys_of(one)
+
+
+_ANY_KEY = {(0, 0, None)}
+
+
+def _keys_of(one: Received) -> set[tuple[int, int, bytes | None]]:
+    keys = open_frame(one.run.frame).column(KEY)
+    found = [None] if keys is None else keys.unique().to_pylist()
+    return {(one.topic.id, one.run.partition, key) for key in found}
+
+
 class _Round:
     """What one receive has got so far."""
 
@@ -60,6 +90,7 @@ class _Round:
         self.problems: dict[int, QuiverError] = {}
         """By worker."""
         self._messages, self._bytes = request.max_messages, request.max_bytes
+        self._keys = _Keys(request.max_keys)
 
     def part(self, worker: int, wait_ms: int) -> ReceiveRequest:
         """What is asked of one owner."""
@@ -68,23 +99,31 @@ class _Round:
             topic_ids=self._topics[worker],
             max_messages=self._messages,
             max_bytes=self._bytes,
+            max_keys=self._keys.left,
             wait_ms=wait_ms,
         )
 
     @property
     def is_open(self) -> bool:
-        """Whether more may be asked for. How many keys it has got is not known, so one owner is enough for those."""
-        is_enough = self.found and (self._request.own_first or self._request.max_keys is not None)
-        return self._messages > 0 and self._bytes > 0 and not is_enough
+        """Whether more may be asked for."""
+        return self._has_room and self._keys.left != 0
+
+    @property
+    def _has_room(self) -> bool:
+        return self._messages > 0 and self._bytes > 0 and not (self.found and self._request.own_first)
 
     def add(self, received: Sequence[Received]) -> list[Received]:
         """Takes what one owner has leased; returns what is too much. The first fits, as it was asked for."""
         is_first = not self.found
         for place, one in enumerate(received):
             count = one.run.end - one.run.start
-            if not is_first and (not self.is_open or count > self._messages):
+            is_too_much = not is_first and (
+                not self._has_room or count > self._messages or not self._keys.admits(one)
+            )
+            if is_too_much:
                 return list(received[place:])
             self.found.append(one)
+            self._keys.add(one)
             self._messages -= count
             self._bytes -= len(one.run.frame)
         return []

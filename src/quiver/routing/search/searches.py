@@ -1,6 +1,7 @@
 """Searches: one worker runs a search, and asks the owners of partitions for one slice after the other."""
 
 from quiver.broker.broker import Broker
+from quiver.links.outgoing import Target
 from quiver.links.peers import Peers
 from quiver.model.errors import SearchNotFound
 from quiver.model.message import StoredMessage
@@ -14,37 +15,48 @@ from quiver.search.partition_walk import Filter, WalkState
 from quiver.search.request import SearchRequest
 from quiver.search.topic_walk import Walk
 
+_NODE = "node."
+
 
 class RoutedSearches:
-    """The id of a search names the worker that runs it."""
+    """The id of a search names the worker that runs it, or the node where it is one that owns nothing."""
 
     def __init__(self, local: Broker, owners: Owners, peers: Peers) -> None:
         self._local, self._owners, self._peers = local, owners, peers
         local.searches.open_walk = self._open_walk
 
     async def begin(self, topic: str, request: SearchRequest) -> Progress:
-        return _named(self._owners.worker, await self._local.searches.begin(topic, request))
+        return _named(self._own_name, await self._local.searches.begin(topic, request))
 
     async def progress(self, id: str, *, after: int = 0, wait_seconds: float = 0) -> Progress:
-        worker, own_id = self._parsed(id)
-        if worker == self._owners.worker:
+        name, own_id = _parsed(id)
+        if name == self._own_name:
             found = await self._local.searches.progress(own_id, after=after, wait_seconds=wait_seconds)
         else:
-            found = (await self._peers.call(worker, GetProgress(own_id, after, wait_seconds))).value
-        return _named(worker, found)
+            target = self._target(id, name)
+            found = (await self._peers.call(target, GetProgress(own_id, after, wait_seconds))).value
+        return _named(name, found)
 
     async def cancel(self, id: str) -> Progress:
-        worker, own_id = self._parsed(id)
-        if worker == self._owners.worker:
-            return _named(worker, await self._local.searches.cancel(own_id))
-        return _named(worker, (await self._peers.call(worker, Cancel(own_id))).value)
+        name, own_id = _parsed(id)
+        if name == self._own_name:
+            return _named(name, await self._local.searches.cancel(own_id))
+        return _named(name, (await self._peers.call(self._target(id, name), Cancel(own_id))).value)
 
-    def _parsed(self, id: str) -> tuple[int, str]:
-        number, _, own_id = id.partition("-")
-        worker = whole_number(number)
+    @property
+    def _own_name(self) -> str:
+        if self._owners.placement.owns_nothing:
+            return f"{_NODE}{self._peers.node}"
+        return str(self._owners.worker)
+
+    def _target(self, id: str, name: str) -> Target:
+        """Of another one."""
+        if name.startswith(_NODE) and (node := name.removeprefix(_NODE)) in self._peers.nodes():
+            return node
+        worker = whole_number(name)
         if worker is None or worker >= self._peers.workers:
             raise SearchNotFound(search=id)
-        return worker, own_id
+        return worker
 
     async def _open_walk(
         self, topic: Topic, number: int, request: SearchRequest, filter: Filter, cursor: int | None
@@ -91,5 +103,10 @@ class RemoteWalk:
         return messages
 
 
-def _named(worker: int, progress: Progress) -> Progress:
-    return progress._replace(id=f"{worker}-{progress.id}")
+def _named(name: str, progress: Progress) -> Progress:
+    return progress._replace(id=f"{name}-{progress.id}")
+
+
+def _parsed(id: str) -> tuple[str, str]:
+    name, _, own_id = id.rpartition("-")
+    return name, own_id

@@ -37,6 +37,9 @@ from quiver.system.threads import ThreadPool
 
 logger = logging.getLogger(__name__)
 
+_HOLDER_SECONDS = 3.0
+"""How long the connection that holds the node id has to respond after an outage."""
+
 
 class PostgresSettings(NamedTuple):
     pool: PoolSettings = PoolSettings()
@@ -118,6 +121,11 @@ class PostgresStorage:
                 return problem
             return None if buffer.problem is None else f"{problem}; {buffer.problem}"
         return failure_of(self.logs_of(self._owner))
+
+    @property
+    def outage(self) -> str | None:
+        """Why the database cannot be used now: what is under way waits until it can."""
+        return self._database.problem
 
     def logs_of(self, owner: StartEpoch) -> list[PostgresLog]:
         """That it has open."""
@@ -309,7 +317,7 @@ class PostgresStorage:
 
     async def _on_back(self) -> None:
         """The database can be reached again: settles what was under way before anything else is written."""
-        if self._holder is None:
+        if self._holder is None or not await _responds(self._holder):
             self._holder = holder = await self._connect_holder()
             if not await self._lock(holder):
                 logger.warning("another process has taken the node id %s", self._settings.node_id)
@@ -350,6 +358,16 @@ class PostgresStorage:
 
 async def _nothing() -> None:
     """Nobody else has logs open."""
+
+
+async def _responds(connection: asyncpg.Connection) -> bool:
+    """False: it is closed, if it was not."""
+    try:
+        await connection.fetchval("select 1", timeout=_HOLDER_SECONDS)
+    except Failure:
+        connection.terminate()
+        return False
+    return True
 
 
 async def _close(log: PostgresLog) -> Exception | None:

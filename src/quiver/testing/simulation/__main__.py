@@ -6,8 +6,9 @@ import sys
 from contextlib import closing
 
 from quiver.system.clock import SystemClock
+from quiver.testing.simulation.plan import Plan
+from quiver.testing.simulation.run import Report
 from quiver.testing.simulation.runner import run, run_many
-from quiver.testing.simulation.scenario import Plan, Report
 from quiver.testing.simulation.workloads.choice import WORKLOADS
 
 _MODULE = "quiver.testing.simulation"
@@ -37,7 +38,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first of many seeds")
     parser.add_argument("--seeds", type=int, default=10, help="how many seeds")
     parser.add_argument("--seconds", type=float, default=60.0, help="virtual seconds of faults in each run")
-    parser.add_argument("--workers", type=int, help="so many workers in each broker, instead of what the seed says")
+    parser.add_argument("--cluster", action="store_true", help="nodes of a cluster, instead of separate brokers")
+    parser.add_argument(
+        "--workers", type=int, help="so many workers in each broker or in the cluster, instead of what the seed says"
+    )
     parser.add_argument("--workloads", type=_workloads, default=WORKLOADS, help=f"some of {','.join(WORKLOADS)}")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="runs at a time")
     parser.add_argument("--twice", action="store_true", help="run each seed twice and compare the traces")
@@ -53,7 +57,7 @@ def _workloads(text: str) -> tuple[str, ...]:
 
 
 def _plan(options: argparse.Namespace) -> Plan:
-    return Plan(options.seconds, options.workers, options.workloads)
+    return Plan(options.seconds, options.workers, options.workloads, options.cluster)
 
 
 def _run_many(options: argparse.Namespace) -> int:
@@ -92,6 +96,8 @@ def _show(report: Report, options: argparse.Namespace) -> None:
         _tell(f"VIOLATION: {violation}")
     if report.violations:
         command = f"python -m {_MODULE} --seed {report.seed} --seconds {options.seconds:g}"
+        if options.cluster:
+            command += " --cluster"
         if options.workers:
             command += f" --workers {options.workers}"
         if options.workloads != WORKLOADS:

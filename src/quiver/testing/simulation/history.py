@@ -8,6 +8,8 @@ from typing import Any, Literal
 from quiver.model.errors import (
     Closed,
     ConnectionLost,
+    CoordinationUnavailable,
+    NotLeader,
     QuiverError,
     RequestTimeout,
     ShuttingDown,
@@ -16,7 +18,10 @@ from quiver.model.errors import (
 from quiver.testing.simulation.world import World
 
 Outcome = Literal["ok", "refused", "unknown"]
-_UNANSWERED = (ConnectionLost, RequestTimeout, ShuttingDown, Closed, WorkerUnavailable)
+_UNANSWERED = (
+    *(ConnectionLost, RequestTimeout, ShuttingDown, Closed),
+    *(WorkerUnavailable, NotLeader, CoordinationUnavailable),
+)
 _TROUBLE_SECONDS = 0.2
 """This long after a fault a connection may still break because of it."""
 

@@ -5,7 +5,10 @@ import multiprocessing
 from collections.abc import Generator, Sequence
 from functools import partial
 
-from quiver.testing.simulation.scenario import Plan, Report, Scenario
+from quiver.testing.simulation.cluster.scenario import ClusterScenario
+from quiver.testing.simulation.plan import Plan
+from quiver.testing.simulation.run import Report
+from quiver.testing.simulation.scenario import Scenario
 
 _RUNS_PER_PROCESS = 20
 """What was killed in a run is never cleaned up, so a process does not run for ever."""
@@ -13,12 +16,16 @@ _RUNS_PER_PROCESS = 20
 
 def run(seed: int, plan: Plan, twice: bool = False) -> Report:
     """One seed; with `twice`, two runs whose traces must be equal."""
-    report = Scenario(seed, plan).run()
+    report = _once(seed, plan)
     if twice and not report.violations:
-        again = Scenario(seed, plan).run()
+        again = _once(seed, plan)
         if again.trace_hash != report.trace_hash:
             report.violations.append(f"two runs differ: {report.trace_hash} and {again.trace_hash}")
     return report
+
+
+def _once(seed: int, plan: Plan) -> Report:
+    return (ClusterScenario if plan.is_cluster else Scenario)(seed, plan).run()
 
 
 def run_many(

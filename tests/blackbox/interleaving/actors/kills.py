@@ -105,7 +105,7 @@ class WorkerProcess:
     def start(self) -> None:
         self._count += 1
         actor = f"{self._kind}-process-{self._count}"
-        arguments = [self._kind, self._group, self._world.http_port, self._world.native_port, self._world.seed, actor]
+        arguments = [self._kind, self._group, self._world.http_port, self._world.address, self._world.seed, actor]
         command = [sys.executable, "-m", worker_process.__name__, *map(str, arguments), str(self._directory)]
         path = os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])])
         with (self._directory / f"{actor}.log").open("wb") as log:

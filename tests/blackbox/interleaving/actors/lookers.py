@@ -8,7 +8,7 @@ from typing import Any
 
 from blackbox.callers.get_routes import filled, get_routes
 from blackbox.callers.http_caller import Answer, HttpCaller, Unanswered, UnexpectedAnswer
-from blackbox.interleaving.scenario import COPIES, GROUPS, JOBS, ORDERS, POLL_GROUPS, STREAM_GROUPS, World
+from blackbox.interleaving.scenario import COPIES, JOBS, ORDERS, World
 from quiver.model.errors import QuiverError
 
 STATUSES = {200, 307, 404, 409, 503}
@@ -37,7 +37,7 @@ def _values(world: World, topics: list[str], chance: random.Random) -> dict[str,
         topic = chance.choice(topics)
     return {
         "topic": topic,
-        "group": chance.choice(GROUPS).name,
+        "group": chance.choice(world.groups).name,
         "partition": partition,
         "id": number,
         "offset": chance.randrange(50),
@@ -114,7 +114,7 @@ def look_at_positions(world: World, actor: str) -> None:
     """What groups show as committed, for the check that it never goes back by itself."""
     chance, call = world.chance(actor), HttpCaller(world.http_port)
     while not world.stopping.wait(chance.uniform(0.0, 0.05)):
-        group = chance.choice(GROUPS)
+        group = chance.choice(world.groups)
         look = world.recorder.begin("look", actor, group=group.name)
         try:
             answer = call("GET", f"/groups/{group.name}/offsets?topic={group.topic}")
@@ -140,7 +140,7 @@ def look_at_generations(world: World, actor: str) -> None:
     chance, call = world.chance(actor), HttpCaller(world.http_port)
     while not world.stopping.wait(chance.uniform(0.0, 0.2)):
         look = world.recorder.begin("generation", actor)
-        group = chance.choice([*STREAM_GROUPS, *POLL_GROUPS]).name
+        group = chance.choice([group for group in world.groups if group.kind != "queue"]).name
         try:
             answer = call("GET", f"/groups/{group}")
         except Unanswered:
@@ -157,7 +157,7 @@ def look_with_sdk(world: World, actor: str) -> None:
             lambda: q.topics.list(),
             lambda: q.topics.describe(chance.choice([ORDERS, JOBS, COPIES])),
             lambda: q.groups.list(),
-            lambda: q.groups.describe(chance.choice(GROUPS).name),
+            lambda: q.groups.describe(chance.choice(world.groups).name),
             lambda: q.queues.depths(chance.choice([ORDERS, JOBS])),
             lambda: q.delayed.list(chance.choice([ORDERS, JOBS])),
             lambda: q.dead_letters.list(chance.choice([ORDERS, JOBS])),

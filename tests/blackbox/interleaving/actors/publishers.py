@@ -50,7 +50,7 @@ def begin_publish(world: World, actor: str, topic: str, draft: dict[str, Any], *
 def publish_over_http(world: World, actor: str, topic: str) -> None:
     chance, call = world.chance(actor), HttpCaller(world.http_port)
     drafts = Drafts(actor, topic, chance)
-    while not world.quiet.wait(chance.uniform(0.0, 0.1)):
+    while not world.is_over(chance, 0.0, 0.1):
         batch = drafts.many()
         events = [begin_publish(world, actor, topic, draft) for draft in batch]
         waiting = list(zip(batch, events, strict=True))
@@ -109,7 +109,7 @@ def publish_with_sdk(world: World, actor: str, topic: str) -> None:
     chance = world.chance(actor)
     drafts = Drafts(actor, topic, chance)
     with world.client() as q:
-        while not world.quiet.wait(chance.uniform(0.0, 0.1)):
+        while not world.is_over(chance, 0.0, 0.1):
             draft = drafts.next()
             event = begin_publish(world, actor, topic, draft)
             try:
@@ -125,7 +125,7 @@ def produce_with_sdk(world: World, actor: str, topic: str) -> None:
     chance = world.chance(actor)
     numbers = itertools.count()
     with world.client() as q, q.producer(topic, linger="2ms") as out:
-        while not world.quiet.wait(chance.uniform(0.05, 0.3)):
+        while not world.is_over(chance, 0.05, 0.3):
             sent = []
             for _ in range(chance.choice([1, 5, 20])):
                 draft = {"value": f"{actor}.{next(numbers)}", "key": chance.choice(KEYS)}

@@ -20,7 +20,7 @@ def publish_in_transactions(world: World, actor: str) -> None:
     """With the SDK, to several topics."""
     chance, numbers = world.chance(actor), itertools.count()
     with world.client() as q:
-        while not world.quiet.wait(chance.uniform(0.1, 0.5)):
+        while not world.is_over(chance, 0.1, 0.5):
             drafts = _drafts(actor, chance, numbers)
             events = _begin(world, actor, drafts)
             try:
@@ -41,7 +41,7 @@ def publish_in_transactions(world: World, actor: str) -> None:
 
 def publish_in_http_transactions(world: World, actor: str) -> None:
     chance, numbers, call = world.chance(actor), itertools.count(), HttpCaller(world.http_port)
-    while not world.quiet.wait(chance.uniform(0.1, 0.5)):
+    while not world.is_over(chance, 0.1, 0.5):
         drafts = _drafts(actor, chance, numbers)
         events = _begin(world, actor, drafts)
         transaction = HttpTransaction(world, call, name=actor)

@@ -1,6 +1,6 @@
 """A worker of a queue group, or a member of a stream group, as a process of its own.
 
-    python -m blackbox.interleaving.actors.worker_process queue|stream GROUP HTTP NATIVE SEED ACTOR DIRECTORY
+    python -m blackbox.interleaving.actors.worker_process queue|stream GROUP HTTP ADDRESS SEED ACTOR DIRECTORY
 
 It writes its events to `ACTOR.events` in the directory, and ends cleanly on SIGTERM.
 """
@@ -16,8 +16,8 @@ from blackbox.interleaving.history import Recorder
 from blackbox.interleaving.scenario import GROUPS, World
 
 
-def main(kind: str, name: str, http_port: str, native_port: str, seed: str, actor: str, directory: str) -> None:
-    world = World(int(http_port), int(native_port), int(seed), Recorder(Path(directory) / f"{actor}.events"))
+def main(kind: str, name: str, http_port: str, address: str, seed: str, actor: str, directory: str) -> None:
+    world = World(int(http_port), address, int(seed), Recorder(Path(directory) / f"{actor}.events"))
     leaving = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: leaving.set())
     threading.Thread(target=lambda: (leaving.wait(), world.set(world.stopping)), daemon=True).start()

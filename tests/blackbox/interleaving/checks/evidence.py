@@ -10,8 +10,8 @@ from blackbox.interleaving.final_state import DeadLetter, FinalState, Stored
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.scenario import GROUPS, Group
 
-GAPS = ("kill", "stop", "supervisor", "one", "pause")
-"""Troubles during which the broker, or one of its workers, does not answer."""
+GAPS = ("kill", "stop", "supervisor", "one", "pause", "fault")
+"""Troubles during which the broker, one of its workers or a node of a cluster does not answer."""
 
 
 class Violation(NamedTuple):

@@ -89,6 +89,17 @@ async def test_acks_out_of_order_are_not_prepared(jobs: QueueBroker) -> None:
     assert await refused(jobs, received, 0, (0, 3)) == []
 
 
+async def test_acks_in_several_parts_count_together(jobs: QueueBroker) -> None:
+    """As those of single receipts, in whatever order they are named."""
+    received = await jobs.receive("jobs", ordering="key")
+    parts = [each for start in (1, 0, 1) for each in acks(received, start, start + 1)]
+    for _ in range(2):
+        await jobs.broker.queues.prepare_leases(DECISION, parts)
+    await jobs.broker.queues.end_prepared(DECISION, commit=True)
+    await queue_of(jobs).end_leases(received[0].run.group_id, "c")
+    assert values(await jobs.receive("jobs", ordering="key", consumer="d")) == [b"2"]
+
+
 async def test_an_outcome_that_nobody_knows_was_no_commit(jobs: QueueBroker) -> None:
     """The coordinator that asked for it never decided it."""
     received = await jobs.receive("jobs", ordering="none")

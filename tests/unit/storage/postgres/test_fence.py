@@ -9,9 +9,11 @@ import pytest
 from postgres_cluster import PostgresCluster
 from quiver.model.errors import PartitionOffline, StaleEpoch
 from quiver.storage.port import LogOptions
+from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.database.address import parse_address
+from quiver.storage.postgres.database.connections import PoolSettings
 from quiver.storage.postgres.log import PostgresLog
-from quiver.storage.postgres.storage import PostgresStorage
+from quiver.storage.postgres.storage import PostgresSettings, PostgresStorage
 from unit.log.frames import frame_at
 
 FSYNC, INTERVAL = LogOptions(durability="fsync"), LogOptions(durability="interval")
@@ -79,6 +81,151 @@ async def test_an_append_without_a_response_is_stored_once(storage: PostgresStor
     assert log.outage is None
     await log.append([frame_at(2)])
     assert await bases(log) == [0, 1, 2]
+
+
+class ConnectionWithALateStatement:
+    """Breaks at its first statement, which the server gets when `delivered` is set: a network may hold it back."""
+
+    def __init__(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+        self.delivered = asyncio.Event()
+        self.late: asyncio.Task[list[object]] | None = None
+
+    async def fetch(self, query: str, *values: object) -> list[object]:
+        self.late = asyncio.create_task(self._deliver(query, *values))
+        raise ConnectionResetError("cut")
+
+    async def _deliver(self, query: str, *values: object) -> list[object]:
+        await self.delivered.wait()
+        rows: list[object] = await self._connection.fetch(query, *values)
+        return rows
+
+    def is_closed(self) -> bool:
+        return False
+
+    def terminate(self) -> None:
+        """The server does not notice."""
+
+
+@pytest.mark.parametrize("is_before_the_retry", [True, False])
+async def test_a_first_try_that_comes_late_stores_nothing(
+    storage: PostgresStorage, monkeypatch: pytest.MonkeyPatch, is_before_the_retry: bool
+) -> None:
+    """It comes after the log was taken again: before the append is sent once more, or after that."""
+    log = await storage.open_log("a", FSYNC)
+    await log.append([frame_at(0)])
+    pool, recovery = storage.resources.database.pool, storage.resources.recovery
+    broken, take_again = ConnectionWithALateStatement(await pool.take()), recovery.take_again
+
+    async def taken_again(state: PostgresLogState) -> object:
+        row = await take_again(state)
+        if is_before_the_retry:
+            broken.delivered.set()
+            assert broken.late is not None
+            await asyncio.wait([broken.late])
+        return row
+
+    monkeypatch.setattr(recovery, "take_again", taken_again)
+    pool.give_back(broken)  # type: ignore[arg-type]
+    await log.append([frame_at(1)])
+    broken.delivered.set()
+    assert broken.late is not None
+    assert await broken.late == []
+    await log.append([frame_at(2)])
+    assert await bases(log) == [0, 1, 2]
+    broken._connection.terminate()
+
+
+async def test_a_retry_waits_for_a_first_try_that_is_still_running(
+    storage: PostgresStorage, postgres: PostgresCluster, database: str
+) -> None:
+    """The first try waits for a lock when its connection breaks, and commits after the retry has begun to look."""
+    log = await storage.open_log("a", FSYNC)
+    await log.append([frame_at(0)])
+    locker = await storage.resources.database.pool.connect()
+    locked = locker.transaction()
+    await locked.start()
+    await locker.fetch("select 1 from log where id = $1 for update", log.state.id)
+    append = asyncio.create_task(log.append([frame_at(1)]))
+    await _await_waiting(locker, "with fenced%", 1)
+    storage.resources.database.pool.end_taken()
+    await _await_waiting(locker, "update log set owner_epoch%", 1)
+    await locked.commit()
+    await append
+    assert log.outage is None
+    await log.append([frame_at(2)])
+    assert await bases(log) == [0, 1, 2]
+    locker.terminate()
+
+
+async def test_a_commit_that_takes_too_long_is_stored_once(database: str) -> None:
+    """The driver gives up a statement after its time, and nobody knows what the server does with it."""
+    storage = PostgresStorage(parse_address(database), PostgresSettings(PoolSettings(statement_seconds=0.3)))
+    await storage.open()
+    try:
+        log = await storage.open_log("a", FSYNC)
+        await log.append([frame_at(0)])
+        locker = await storage.resources.database.pool.connect()
+        locked = locker.transaction()
+        await locked.start()
+        await locker.fetch("select 1 from log where id = $1 for update", log.state.id)
+        append = asyncio.create_task(log.append([frame_at(1)]))
+        await _await_waiting(locker, "update log set owner_epoch%", 1)
+        assert storage.outage == "it does not respond"
+        await locked.commit()
+        await append
+        await log.append([frame_at(2)])
+        assert await bases(log) == [0, 1, 2]
+        locker.terminate()
+    finally:
+        await storage.close()
+
+
+async def _await_waiting(connection: asyncpg.Connection, query: str, count: int) -> None:
+    """Until so many statements of this form wait for a lock."""
+    waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and ltrim(query) like $1"
+    async with asyncio.timeout(30):
+        while await connection.fetchval(waiting, query) < count:
+            await connection.execute("select pg_stat_clear_snapshot()")  # it is kept within a transaction
+
+
+async def test_a_server_that_does_not_respond_is_noticed_soon(database: str) -> None:
+    """A statement that waits for a server that takes no connections any more does not wait for its own time."""
+    settings = PoolSettings(connect_seconds=0.3, slow_seconds=0.1)
+    storage = PostgresStorage(parse_address(database), PostgresSettings(settings))
+    await storage.open()
+    pool = storage.resources.database.pool
+    connect = pool.connect
+    try:
+        log = await storage.open_log("a", FSYNC)
+        locker = await connect()
+        locked = locker.transaction()
+        await locked.start()
+        await locker.fetch("select 1 from log where id = $1 for update", log.state.id)
+        append = asyncio.create_task(log.append([frame_at(0)]))
+        await _await_waiting(locker, "with fenced%", 1)
+        assert storage.outage is None, "it is only slow"
+
+        asked = asyncio.Event()
+
+        async def no_answer() -> asyncpg.Connection:
+            asked.set()
+            raise TimeoutError
+
+        pool.connect = no_answer  # type: ignore[method-assign]
+        async with asyncio.timeout(15):
+            await asked.wait()
+            while storage.outage is None:
+                await asyncio.sleep(0)
+        assert storage.outage == "it does not respond"
+        pool.connect = connect  # type: ignore[method-assign]
+        await locked.commit()
+        await append
+        assert await bases(log) == [0]
+        locker.terminate()
+    finally:
+        pool.connect = connect  # type: ignore[method-assign]
+        await storage.close()
 
 
 async def test_commits_that_the_database_lost_are_stored_again(

@@ -357,12 +357,12 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def _waits_for_bytes(self) -> bool:
-        """A request, or the rest of one, has to come from the client."""
+        """The first request, or the rest of one, has to come from the client: between two of them it is idle."""
         if not self._is_writable or not self._is_reading:
             return False
         if self._incoming is not None and not self._incoming.is_whole:
             return True
-        return self._current is None and not self._waiting
+        return self._in_head and self._current is None and not self._waiting
 
     def _drop_sender(self, least: str) -> None:
         incoming = self._incoming

@@ -71,6 +71,7 @@ class Exchange:
         "_news",
         "_on_loss",
         "_parts",
+        "added_lines",
         "head",
         "is_answered",
         "is_lost",
@@ -92,6 +93,8 @@ class Exchange:
         """Of the response, once it has begun."""
         self.is_answered = False
         """The response was written to its end."""
+        self.added_lines = b""
+        """Of the head of the response, whatever it is."""
         self._parts: list[bytes] = []
         self._news: asyncio.Future[None] | None = None
         self._on_loss: Callable[[], object] | None = None
@@ -166,6 +169,11 @@ class Exchange:
         self._connection.write(head if self.head.method == "HEAD" else head + body)
         self._end()
 
+    def respond_early(self, status: int, headers: Headers, body: bytes) -> None:
+        """Sends a whole response while the handler goes on: from now on it works for nobody."""
+        self.respond(status, headers, body)
+        self.lost()
+
     def begin(self, status: int, headers: Headers, size: int | None = None) -> bool:
         """Begins a response of so many bytes, or of as many as come. False when the client wants no body."""
         if self.is_lost:
@@ -206,6 +214,8 @@ class Exchange:
         self.status = status
         parts = [_STATUS_LINES[status], self._connection.server.date_line]
         parts += [b"%b: %b\r\n" % header for header in headers]
+        if self.added_lines:
+            parts.append(self.added_lines)
         parts.append(length)
         if self.head.expects_continue and not self.is_whole:
             self.head.keeps_alive = False  # whether the body comes all the same is the client's choice

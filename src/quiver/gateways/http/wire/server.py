@@ -25,7 +25,12 @@ class HttpServer:
     max_connections: ClassVar[int] = CONNECTIONS
 
     def __init__(
-        self, begin: Begin, budget: MemoryBudget, now_ms: Callable[[], int], served: GatewayCounts | None = None
+        self,
+        begin: Begin,
+        budget: MemoryBudget,
+        now_ms: Callable[[], int],
+        served: GatewayCounts | None = None,
+        answer_overdue: Callable[[], None] | None = None,
     ) -> None:
         self.budget = budget
         self.date_line = b""
@@ -34,6 +39,7 @@ class HttpServer:
         """Requests that are being handled; also those whose clients have left."""
         self._served_counts = served
         self._begin = begin
+        self._answer_overdue = answer_overdue
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
         self._listening: asyncio.Server | SharedListener | None = None
@@ -123,5 +129,7 @@ class HttpServer:
             await asyncio.sleep(min(_CHECK_EVERY_S, stall_seconds / 2))
             await arrivals_read()
             self._set_date()
+            if self._answer_overdue is not None:
+                self._answer_overdue()
             for connection in list(self.connections):
                 connection.check(self._loop.time(), stall_seconds, least_bytes_per_second)

@@ -24,6 +24,7 @@ class Database:
     """While it cannot be reached `problem` says why, statements are refused at once, and a task tries again.
 
     `on_back` is awaited when it can be reached again, before anything else is sent; if it raises, it is called again.
+    A server that does not respond is noticed by a connection of its own: the network may drop what is sent.
     """
 
     def __init__(self, address: PostgresAddress, settings: PoolSettings) -> None:
@@ -33,6 +34,8 @@ class Database:
         self.on_back: Callable[[], Awaitable[None]] | None = None
         self.is_closed = False
         self._retrying: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[None] | None = None
+        self.pool.on_slow = self._on_slow
 
     def check(self) -> None:
         if self.problem is not None:
@@ -87,10 +90,28 @@ class Database:
         """The database cannot be used now."""
         if self.problem is None:
             logger.warning("the database cannot be used: %s", problem)
-        self.problem = problem
+            self.problem = problem
         self.pool.drop_idle()
         if self._retrying is None and not self.is_closed:
             self._retrying = asyncio.get_running_loop().create_task(self._retry())
+
+    def _on_slow(self) -> None:
+        if self._probing is None and not self.is_closed:
+            self._probing = asyncio.get_running_loop().create_task(self._probe())
+
+    async def _probe(self) -> None:
+        """A statement takes long. It is waited for as long as the server takes connections, or says why not."""
+        try:
+            connection = await self.pool.connect()
+        except asyncpg.PostgresError:
+            return
+        except Failure as error:
+            self.lose(described(error))
+            self.pool.end_taken()
+        else:
+            connection.terminate()
+        finally:
+            self._probing = None
 
     async def _retry(self) -> None:
         backoff = Backoff(_FIRST_SECONDS, _LONGEST_SECONDS)
@@ -119,7 +140,8 @@ class Database:
 
     async def close(self) -> None:
         self.is_closed = True
-        if self._retrying is not None:
-            self._retrying.cancel()
-            await asyncio.gather(self._retrying, return_exceptions=True)
+        for task in (self._retrying, self._probing):
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
         await self.pool.close()

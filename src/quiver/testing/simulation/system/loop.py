@@ -188,6 +188,10 @@ class SimulatedLoop:
             except BlockingIOError:
                 await self._until(sock, SimulatedSocket.set_reader)
 
+    async def sock_recv(self, sock: Any, size: int) -> bytes:
+        buffer = bytearray(size)
+        return bytes(buffer[: await self.sock_recv_into(sock, buffer)])
+
     async def sock_sendall(self, sock: Any, data: Any) -> None:
         left = memoryview(data).cast("B")
         while left:

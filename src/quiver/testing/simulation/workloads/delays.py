@@ -8,7 +8,7 @@ from quiver.model.errors import MessageTimeout
 from quiver.model.topic import Durability
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
-from quiver.testing.simulation.system.clock import SimulatedClock
+from quiver.testing.simulation.system.clock import ClockRecord
 
 TOPIC = "later"
 _LONGEST_SECONDS = 15.0
@@ -18,9 +18,7 @@ _ROUNDING_SECONDS = 0.002
 class DelayWorkload:
     """`clock` is that of the broker: when it is ahead, delayed messages are early for everybody else."""
 
-    def __init__(
-        self, history: History, chance: random.Random, durability: Durability, clock: SimulatedClock
-    ) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord) -> None:
         self._history = history
         self._durability = durability
         self._partitions = chance.randint(1, 3)

@@ -15,7 +15,7 @@ from quiver.model.settlement import parse_receipt
 from quiver.model.topic import Durability
 from quiver.testing.simulation.history import Event, History, Violation
 from quiver.testing.simulation.processes import ClientProcess, Program
-from quiver.testing.simulation.system.clock import EPOCH_MS, SimulatedClock
+from quiver.testing.simulation.system.clock import EPOCH_MS, ClockRecord
 from quiver.testing.simulation.workloads.queue_pauses import QueuePauses
 
 TOPIC = "jobs"
@@ -32,9 +32,7 @@ _GROUPS: dict[str, Ordering] = {"plain": "none", "keyed": "key"}
 class QueueWorkload:
     """One topic, a group that is ordered by key and one that is not. `clock` is that of the broker."""
 
-    def __init__(
-        self, history: History, chance: random.Random, durability: Durability, clock: SimulatedClock
-    ) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord) -> None:
         self._history = history
         self._clock = clock
         self._durability = durability

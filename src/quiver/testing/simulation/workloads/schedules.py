@@ -9,7 +9,7 @@ from quiver.model.topic import Durability
 from quiver.protocol.schedule_messages import ScheduleInfo
 from quiver.testing.simulation.history import Event, History, Violation, sure_spans
 from quiver.testing.simulation.processes import ClientProcess, Program
-from quiver.testing.simulation.system.clock import SimulatedClock
+from quiver.testing.simulation.system.clock import ClockRecord
 
 TOPIC = "ticks"
 _TIMES = ("@every 500ms", "@every 3s", "*/2 * * * * *")
@@ -23,9 +23,7 @@ Firing = tuple[int, int, bool]
 class ScheduleWorkload:
     """`clock` is that of the broker: its wall clock decides when schedules are due."""
 
-    def __init__(
-        self, history: History, chance: random.Random, durability: Durability, clock: SimulatedClock
-    ) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, clock: ClockRecord) -> None:
         self._history = history
         self._durability = durability
         self._partitions = chance.randint(1, 3)

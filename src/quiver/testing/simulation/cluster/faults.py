@@ -1,0 +1,176 @@
+"""What goes wrong in a simulated cluster: each seed has some kinds of faults, and its own pace."""
+
+import random
+from collections.abc import Callable, Sequence
+
+from quiver.testing.simulation.cluster.etcd import HOST as ETCD
+from quiver.testing.simulation.cluster.member import Member, Setting
+from quiver.testing.simulation.history import History
+from quiver.testing.simulation.processes import Processes
+
+CLIENTS = "clients"
+"""The machine of all clients."""
+FAILOVER_SECONDS = 10.0
+"""After a fault, the same request may be sent to several nodes for so long."""
+_LONGEST_DOWN_SECONDS = 8.0
+_LONGEST_CUT_SECONDS = 8.0
+_LONGEST_PAUSED_SECONDS = 6.0
+_LONGEST_AWAY_SECONDS = 5.0
+_LONGEST_SLOW_SECONDS = 5.0
+_LONGEST_FULL_SECONDS = 5.0
+_LITTLE_BYTES = 1 << 20
+_HOUR_MS = 3_600_000
+
+
+class ClusterFaults:
+    def __init__(self, setting: Setting, history: History, members: Sequence[Member], processes: Processes) -> None:
+        self._setting, self._history, self._members, self._processes = setting, history, members, processes
+        self._world, self._network = setting.world, setting.network
+        self._chance: random.Random = self._world.seeded("faults")
+        self._is_over = False
+        kinds: list[Callable[[Member], None]] = [
+            self._kill, self._kill_within, self._cut_power, self._stop, self._pause,
+            self._cut_links, self._cut_from_etcd, self._lose_etcd_leader, self._break_connections,
+            self._slow_disk, self._fill_disk, self._slow_network, self._kill_client, self._step_clock,
+        ]  # fmt: skip
+        self._kinds = [kind for kind in kinds if self._chance.random() < 0.5]
+        self._longest_pause = self._chance.choice([2.0, 6.0, 15.0])
+
+    @property
+    def cuts_power(self) -> bool:
+        return self._cut_power in self._kinds
+
+    def begin(self) -> None:
+        self._next()
+
+    def end(self) -> None:
+        self._is_over = True
+        self._network.slowness = 1.0
+        self._network.routes.heal()
+        for member in self._members:
+            member.disk.slowness = 1.0
+            member.disk.make_room()
+            member.clock.step(0)
+            member.kill_within(1 << 40)
+            member.resume()
+            self._start(member)
+
+    def _next(self) -> None:
+        if not self._is_over and self._kinds:
+            self._world.later(self._chance.random() * self._longest_pause, self._strike)
+
+    def _strike(self) -> None:
+        if not self._is_over:
+            self._chance.choice(self._kinds)(self._chance.choice(self._members))
+            self._next()
+
+    def _fault(self, what: str, lasts_seconds: float = 0.0, **details: object) -> None:
+        self._history.fault(what, lasts_seconds=lasts_seconds + FAILOVER_SECONDS, **details)
+
+    def _seconds(self, longest: float) -> float:
+        return self._chance.random() * longest
+
+    # processes and machines
+
+    def _start(self, member: Member) -> None:
+        if not member.is_running:
+            member.disk.make_room()
+            member.start()
+
+    def _down(self, member: Member) -> None:
+        self._world.later(self._seconds(_LONGEST_DOWN_SECONDS), self._start, member)
+
+    def _kill(self, member: Member) -> None:
+        if member.is_running:
+            self._fault("kill", _LONGEST_DOWN_SECONDS, node=member.name)
+            member.kill()
+            self._down(member)
+
+    def _kill_within(self, member: Member) -> None:
+        if member.is_running:
+            self._fault("killed at a file operation", _LONGEST_DOWN_SECONDS, node=member.name)
+            member.kill_within(self._chance.randint(1, 30))
+
+    def _cut_power(self, member: Member) -> None:
+        if member.is_running:
+            self._fault("power cut", _LONGEST_DOWN_SECONDS, node=member.name)
+            member.cut_power()
+            self._down(member)
+
+    def _stop(self, member: Member) -> None:
+        if member.is_up:
+            self._fault("stop", _LONGEST_DOWN_SECONDS, node=member.name)
+            member.stop()
+
+    def _pause(self, member: Member) -> None:
+        if member.is_running:
+            seconds = self._seconds(_LONGEST_PAUSED_SECONDS)
+            self._fault("pause", seconds, node=member.name, seconds=seconds)
+            member.pause(seconds)
+
+    def _kill_client(self, member: Member) -> None:
+        running = self._processes.running
+        if running:
+            name = self._chance.choice(running)
+            self._fault("client killed", process=name)
+            self._processes.kill(name)
+
+    def _step_clock(self, member: Member) -> None:
+        milliseconds = self._chance.choice([-3 * _HOUR_MS, -60_000, -1000, 0, 1000, 60_000, 3 * _HOUR_MS])
+        self._history.saw("clock step", "world", node=member.name, milliseconds=milliseconds)
+        member.clock.step(milliseconds)
+
+    # the network
+
+    def _cut_links(self, member: Member) -> None:
+        """Between this node and another one or everybody, in one direction or both."""
+        others = [other.name for other in self._members if other is not member]
+        hosts = self._chance.choice([[self._chance.choice(others)], [*others], [*others, CLIENTS, ETCD]])
+        seconds, direction = self._seconds(_LONGEST_CUT_SECONDS), self._chance.choice(["to", "from", "both"])
+        self._fault("links cut", seconds, node=member.name, direction=direction, hosts=hosts, seconds=seconds)
+        for host in hosts:
+            self._cut(member.name, host, direction, seconds)
+
+    def _cut_from_etcd(self, member: Member) -> None:
+        seconds, direction = self._seconds(_LONGEST_CUT_SECONDS), self._chance.choice(["to", "from", "both"])
+        self._fault("cut from etcd", seconds, node=member.name, direction=direction, seconds=seconds)
+        self._cut(member.name, ETCD, direction, seconds)
+
+    def _cut(self, host: str, other: str, direction: str, seconds: float) -> None:
+        if direction != "from":
+            self._network.routes.cut(host, other, seconds)
+        if direction != "to":
+            self._network.routes.cut(other, host, seconds)
+
+    def _lose_etcd_leader(self, member: Member) -> None:
+        seconds = self._seconds(_LONGEST_AWAY_SECONDS)
+        self._fault("etcd has no leader", seconds, seconds=seconds)
+        self._setting.etcd.lose_leader(seconds)
+
+    def _break_connections(self, member: Member) -> None:
+        for _ in range(self._chance.choice([1, 1, 1, 5, 30])):
+            if self._network.cut_one():
+                self._fault("connection cut")
+
+    def _slow_network(self, member: Member) -> None:
+        self._network.slowness = self._chance.choice([10.0, 100.0])
+        self._fault("slow network", _LONGEST_SLOW_SECONDS, times=self._network.slowness)
+        self._world.later(self._seconds(_LONGEST_SLOW_SECONDS), setattr, self._network, "slowness", 1.0)
+
+    # disks
+
+    def _slow_disk(self, member: Member) -> None:
+        member.disk.slowness = self._chance.choice([10.0, 100.0, 500.0])
+        self._fault("slow disk", _LONGEST_SLOW_SECONDS, node=member.name, times=member.disk.slowness)
+        self._world.later(self._seconds(_LONGEST_SLOW_SECONDS), setattr, member.disk, "slowness", 1.0)
+
+    def _fill_disk(self, member: Member) -> None:
+        """Little is free, which the broker sees, or a write fails, soon and without a warning."""
+        if not member.is_up:
+            return
+        self._fault("disk full", _LONGEST_FULL_SECONDS, node=member.name)
+        if self._chance.random() < 0.5:
+            member.disk.free_bytes = _LITTLE_BYTES
+        else:
+            member.disk.room_bytes = self._chance.choice([0, 100, 20_000])
+        self._world.later(self._seconds(_LONGEST_FULL_SECONDS), member.disk.make_room)
