@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
-from quiver.app.cluster.reassignments import Reassignments
-from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.reassignments import Reassignments
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.broker.members import MemberNode, ReassignmentOptions, ReassignmentProgress, WorkerPlace
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling

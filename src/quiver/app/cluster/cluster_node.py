@@ -12,8 +12,8 @@ from quiver.app.cluster.administration import Administration
 from quiver.app.cluster.assignments import Assignments, HostedStorage, OpenStorage
 from quiver.app.cluster.gate import WorkerGate
 from quiver.app.cluster.hosting import Hosting
-from quiver.app.cluster.reassignments import Reassignments
-from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.reassignments import Reassignments
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.app.cluster.wiring import Wiring
 from quiver.broker.broker import Broker
 from quiver.cluster.membership import records

@@ -8,8 +8,8 @@ from quiver.app.addresses import advertised_host
 from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.cluster.node_calls import NodeCalls, serve_node_calls
 from quiver.app.cluster.own_disk import Mark, OwnDisk, cluster_id, next_incarnation
-from quiver.app.cluster.reassignments import Reassignments
-from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.reassignments import Reassignments
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.app.cluster.units import UnitAssignments
 from quiver.app.config import Config
 from quiver.cluster.membership.reassignment_records import ReassignmentRecords

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from quiver.app.cluster.replica_sets import ReplicaSets, Units, names, shown_replicas
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets, Units, names, shown_replicas
 from quiver.broker.members import ReassignmentOptions, ReassignmentProgress, UnitMove
 from quiver.cluster.controller import Nodes, begin_reassignment
 from quiver.cluster.membership.reassignment_records import ReassignmentRecords
