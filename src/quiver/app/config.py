@@ -77,6 +77,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     rack: str | None = None
     replication_factor: int | None = None
     min_isr: int | None = None
+    catch_up_bytes_per_second: int = 0
     transaction_max_ms: int = 15 * 60_000
     delivery_history_ms: int = 7 * 86_400_000
     delivery_history_bytes: int = 16 * MIB
@@ -163,6 +164,8 @@ SETTINGS: tuple[Setting, ...] = (
     Setting("rack", optional_text, "Where this node is; replicas are spread over racks."),
     Setting("replication_factor", optional_count, "Replicas in a cluster (3); fixed by its first node."),
     Setting("min_isr", optional_count, "Replicas that must have a message for its ack (2); the same."),
+    Setting("catch_up_bytes_per_second", size_bytes(0, 2**50),
+            "The most that this node sends to replicas that are not in sync, per second; 0: no limit."),
     Setting("transaction_max", duration(1_000, 86_400_000), "How long a transaction may be open at most.",
             "transaction_max_ms"),
     Setting("delivery_history", parse_duration_ms, "How long deliveries and acks of queues are kept for reports.",
@@ -282,6 +285,7 @@ class _Reading:
         if config.workers > 1 and config.storage is not None:
             self._problems.append("workers: several workers share a data directory; with a database there is one")
         self._check_cluster(config)
+        self._check_replicas(config)
         for smaller, larger in (
             ("max_message_bytes", "max_frame_bytes"),
             ("max_frame_bytes", "max_request_bytes"),
@@ -304,6 +308,14 @@ class _Reading:
             self._problems.append("cluster and storage: brokers on one database need no cluster of their own")
         if config.cluster is not None and config.workers > 1:
             self._problems.append("workers: a node of a cluster is one process; nodes share the cluster_workers")
+
+    def _check_replicas(self, config: Config) -> None:
+        if config.cluster is not None:  # its first node decides
+            return
+        defaults = config.topic_defaults
+        for name, value in (("replication_factor", defaults.replication_factor), ("min_isr", defaults.min_isr)):
+            if value != 1:
+                self._problems.append(f"topic.{name}: is {value}, and there is one replica without a cluster")
 
 
 def shown_values(config: Config) -> dict[str, Any]:

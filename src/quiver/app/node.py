@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from quiver.app.config import Config
@@ -21,6 +22,7 @@ from quiver.storage.local.settings import LocalSettings, LocalSystem
 from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.storage.port import Storage
+from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 
 if TYPE_CHECKING:
     from quiver.app.cluster.cluster_node import ClusterNode, NewBroker
@@ -125,13 +127,14 @@ async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> 
     return RunningBroker(Data(storage), worker.local, worker.broker), worker.peers
 
 
-def _settings(config: Config, placement: Placement) -> BrokerSettings:
+def _settings(config: Config, placement: Placement, replicas: ReplicaCounts = ONE_REPLICA) -> BrokerSettings:
     return BrokerSettings(
         auto_create=config.auto_create,
         topic_defaults=config.topic_defaults,
         transaction_max_ms=config.transaction_max_ms,
         delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
         placement=placement,
+        replicas=replicas,
     )
 
 
@@ -164,13 +167,13 @@ async def _start_in_cluster(config: Config) -> RunningBroker:
     from quiver.app.cluster.on_etcd import start_on_etcd
 
     storage = await _open_directory(config, None)
-    data, node = await start_on_etcd(config, storage, _new_broker(config))
+    data, node = await start_on_etcd(config, storage, partial(_new_broker, config))
     return RunningBroker(data, node.gateway.local, node.gateway.broker, node)
 
 
-def _new_broker(config: Config) -> "NewBroker":
+def _new_broker(config: Config, replicas: ReplicaCounts = ONE_REPLICA) -> "NewBroker":
     def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
-        settings = _settings(config, placement)
+        settings = _settings(config, placement, replicas)
         return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
 
     return new_broker

@@ -18,6 +18,8 @@ class ReplicaSet(NamedTuple):
     min_isr: int
     lag_bytes: dict[str, int]
     """By follower, where the node that was asked leads: about what each lacks."""
+    throttle_bytes_per_sec: int = 0
+    """For those that are being added; 0: the limit of the leader's node counts."""
 
 
 class WorkerPlace(NamedTuple):
@@ -46,6 +48,8 @@ class MemberNode(NamedTuple):
     version: str = ""
     started_ms: int = 0
     rack: str = ""
+    catch_up_bytes_per_second: int = 0
+    """The most that it sends to replicas that are not in sync; 0: no limit."""
 
 
 class UnitMove(NamedTuple):

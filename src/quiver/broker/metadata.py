@@ -34,7 +34,12 @@ class Metadata:
         self.coordination = coordination
         self.view = View(coordination)
         self.catalogue = TopicCatalogue(
-            self.view, clock=clock, randomness=randomness, defaults=settings.topic_defaults, limits=limits
+            self.view,
+            clock=clock,
+            randomness=randomness,
+            defaults=settings.topic_defaults,
+            limits=limits,
+            replicas=settings.replicas,
         )
         self.producer_ids = ProducerIds(self.view, clock=clock)
         self._is_controller = settings.placement.is_controller

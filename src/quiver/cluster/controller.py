@@ -105,6 +105,7 @@ def _reassigned(unit: Unit, nodes: Nodes) -> Unit | None:
         return None
     elr = tuple(node for node in unit.elr if node not in unit.removing)
     done = msgspec.structs.replace(unit, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
+    done = msgspec.structs.replace(done, throttle_bytes_per_sec=0)
     return done if _leads(done, nodes) and done.leader in replicas else _elected(done, nodes)
 
 
@@ -122,16 +123,19 @@ def _best(candidates: Sequence[int], nodes: Nodes) -> int:
     return next((node for node in candidates if nodes[node].state == "alive"), candidates[0])
 
 
-def begin_reassignment(unit: Unit, target: Sequence[int]) -> Unit:
+def begin_reassignment(unit: Unit, target: Sequence[int], *, throttle_bytes_per_sec: int = 0) -> Unit:
     """The unit on its way to another list of replicas. Another target may be set at any time, also the list from
     before, which cancels it. A node that was being added stays, as one to be removed, if it may be the only one that
-    has everything."""
+    has everything. The limit counts until it is done; 0: none of its own."""
     old = [node for node in unit.replicas if node not in unit.adding]
     members = [node for node in unit.adding if node in unit.isr or node in unit.elr]
     adding = tuple(node for node in target if node not in old)
     kept = tuple(dict.fromkeys((*target, *old, *members)))
     removing = tuple(node for node in kept if node not in target)
-    return msgspec.structs.replace(unit, replicas=kept, adding=adding, removing=removing)
+    throttle = throttle_bytes_per_sec if adding else 0
+    return msgspec.structs.replace(
+        unit, replicas=kept, adding=adding, removing=removing, throttle_bytes_per_sec=throttle
+    )
 
 
 def place(count: int, nodes: Nodes, load: Mapping[int, int]) -> tuple[int, ...]:

@@ -22,6 +22,14 @@ UNITS_REFUSING = Series(
     "Units led by this node that refuse messages, because fewer replicas than min_isr are in sync",
     "Start the nodes that are away.",
 )
+LOGS_REFUSING = Series(
+    "quiver_cluster_logs_refusing",
+    "gauge",
+    (),
+    "Logs led by this node that refuse messages, because fewer replicas are in sync than the cluster or their topic"
+    " asks for (min_isr)",
+    "Start the nodes that are away, or lower the topic's min_isr.",
+)
 REPLICA_LAG = Series(
     "quiver_replica_lag_bytes",
     "gauge",
@@ -42,4 +50,4 @@ REPLICA_READ_BYTES = Series(
     (),
     "Bytes that readers got from replicas of this node, although another node leads (read_from=nearest)",
 )
-CLUSTER = (UNITS, UNITS_BEHIND, UNITS_REFUSING, REPLICA_LAG, EPOCHS, REPLICA_READ_BYTES)
+CLUSTER = (UNITS, UNITS_BEHIND, UNITS_REFUSING, LOGS_REFUSING, REPLICA_LAG, EPOCHS, REPLICA_READ_BYTES)

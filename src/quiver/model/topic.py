@@ -37,6 +37,9 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
     priority_weights: tuple[int, int, int, int, int] = (50, 25, 15, 7, 3)
     settled_retention_ms: int | None = None
     """How long messages are kept that every group is done with."""
+    replication_factor: int = 1
+    min_isr: int = 1
+    """How many replicas must be in sync for a message to be taken."""
     queue: QueueSettings = QueueSettings()
     """The defaults for the topic's queue groups."""
     labels: dict[str, str] = {}
@@ -69,6 +72,8 @@ class TopicConfig(msgspec.Struct, frozen=True, kw_only=True):
                 None if self.settled_retention_ms is None else format_duration(self.settled_retention_ms)
             ),
             "priority_weights": list(self.priority_weights),
+            "replication_factor": self.replication_factor,
+            "min_isr": self.min_isr,
             **self.queue.settings(),
             "labels": dict(self.labels),
         }
@@ -146,6 +151,8 @@ _SETTINGS: dict[str, Setting] = {
     "ttl": Setting("ttl_ms", optional_duration),
     "settled_retention": Setting("settled_retention_ms", optional_duration),
     "priority_weights": Setting("priority_weights", _weights),
+    "replication_factor": Setting("replication_factor", whole(1, 64)),
+    "min_isr": Setting("min_isr", whole(1, 64)),
     "labels": Setting("labels", _labels),
     **QUEUE_SETTINGS,
 }

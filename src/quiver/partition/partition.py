@@ -61,6 +61,7 @@ def log_options(config: TopicConfig, *, is_schedule: bool = False) -> LogOptions
         segment_bytes=config.segment_bytes,
         roll_after_ms=config.roll_after_ms,
         buffers_publishes=not is_schedule,
+        min_replicas=config.min_isr,
     )
 
 

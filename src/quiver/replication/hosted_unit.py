@@ -26,6 +26,8 @@ class UnitStatus(NamedTuple):
     lag_bytes: dict[int, int]
     """By follower, where it is led: about what each lacks."""
     log_count: int
+    refusing_count: int = 0
+    """Of them, where it is led: those that take no messages, because too few replicas are in sync."""
 
 
 class HostedUnit:
@@ -162,4 +164,4 @@ class HostedUnit:
         if leading is None:
             return UnitStatus(self.worker, self.unit, False, {}, len(self.following.replicas))
         lags = {node: stream.lag_bytes() for node, stream in leading.streams.items()}
-        return UnitStatus(self.worker, self.unit, True, lags, len(leading.logs))
+        return UnitStatus(self.worker, self.unit, True, lags, len(leading.logs), leading.refusing_count())

@@ -27,8 +27,24 @@ class Leader:
     def add_log(self, number: int, *, election_end: int, end_offset: int) -> LogProgress:
         """A log whose end on this replica's disk is `end_offset`."""
         progress = self.logs[number] = LogProgress(election_end)
+        self._set_needed(progress)
         self.confirm(self.node, number, end_offset, end_offset)
         return progress
+
+    def configure(self, number: int, min_replicas: int) -> bool:
+        """A log asks for more replicas in sync than its unit, or no longer. Returns whether a watermark has moved."""
+        progress = self.logs.get(number)
+        if progress is None:
+            return False
+        progress.min_replicas = min_replicas
+        self._set_needed(progress)
+        return self._advance(progress)
+
+    def _set_needed(self, progress: LogProgress) -> None:
+        progress.needed = max(self.unit.min_isr, min(progress.min_replicas, len(self.unit.replicas)))
+
+    def _advance(self, progress: LogProgress) -> bool:
+        return len(self.unit.isr) >= progress.needed and progress.advance(self._members)
 
     def remove_log(self, number: int) -> None:
         self.logs.pop(number, None)
@@ -50,7 +66,7 @@ class Leader:
         if progress is None or replica not in self.unit.replicas:
             return False
         progress.confirm(replica, end_offset, synced_offset)
-        return self.unit.has_enough and progress.advance(self._members)
+        return self._advance(progress)
 
     def forget(self, replica: int) -> None:
         """A replica was started again."""
@@ -97,6 +113,7 @@ class Leader:
         if revision > self.revision:
             self.unit, self.revision, self.proposed = unit, revision, None
             self._members = unit.isr
-            for progress in self.logs.values() if unit.has_enough else ():
-                progress.advance(self._members)
+            for progress in self.logs.values():
+                self._set_needed(progress)
+                self._advance(progress)
         return True

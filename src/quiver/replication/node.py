@@ -9,6 +9,7 @@ from functools import partial
 from quiver.coordination.port import ABSENT, Change, Coordination, Expected, Put
 from quiver.model.errors import NotLeader
 from quiver.replication.hosted_unit import HostedUnit, UnitStatus
+from quiver.replication.leading.catch_up import Throttle
 from quiver.replication.leading.leading import Ports
 from quiver.replication.leading.storage import UnitStorage
 from quiver.replication.messages import Buffer, Links, Message, Position
@@ -35,6 +36,7 @@ class ReplicatedNode:
         self.member = member
         self._local, self._coordination, self._links = local, coordination, links
         self._settings = settings or ReplicationSettings()
+        self._catch_up = Throttle(lambda: self._settings.catch_up_bytes_per_second)
         self._hosted: dict[int, HostedUnit] = {}
         self._removals: dict[int, asyncio.Task[None]] = {}
         self._is_leaving = False
@@ -154,7 +156,7 @@ class ReplicatedNode:
     def _take(self, worker: int, unit: Unit | None, revision: int) -> None:
         hosted = self._hosted.get(worker)
         if hosted is None:
-            ports = Ports(self._links, partial(self._write, worker), self._settings)
+            ports = Ports(self._links, partial(self._write, worker), self._settings, self._catch_up)
             hosted = self._hosted[worker] = HostedUnit(worker, self.member, self._local, ports)
         hosted.take(unit, revision)
         is_left = unit is not None and self.member.node not in unit.replicas and hosted.has_files

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 class LogProgress:
     """One epoch of one log, at its leader."""
 
-    __slots__ = ("election_end", "ends", "synced", "synced_watermark", "watermark")
+    __slots__ = ("election_end", "ends", "min_replicas", "needed", "synced", "synced_watermark", "watermark")
 
     def __init__(self, election_end: int) -> None:
         self.election_end = election_end
@@ -19,6 +19,10 @@ class LogProgress:
         """Below is what is committed, as far as this leader knows."""
         self.synced_watermark = 0
         """Below is what everybody who must confirm has synced."""
+        self.min_replicas = 0
+        """What the log asks for itself."""
+        self.needed = 1
+        """How many must be in the in-sync set for the watermark to move."""
 
     @property
     def is_open(self) -> bool:

@@ -14,7 +14,7 @@ class ReplicationSettings(NamedTuple):
     call_bytes: int = MIB
     """Frames of one call to a follower. The next call has what was written meanwhile."""
     catch_up_bytes_per_second: int | None = None
-    """To each follower outside the in-sync set; None: as fast as it goes."""
+    """From this node to all followers outside the in-sync sets together; None: as fast as it goes."""
     checks_epochs: bool = True
     """Frames must have the epoch of their unit. False for tests whose frames have others."""
 

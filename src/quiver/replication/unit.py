@@ -40,6 +40,9 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     lost some of it."""
     loss_epoch: int = 0
     """The last epoch that began without anybody who had surely everything: offsets may have been lost before it."""
+    throttle_bytes_per_sec: int = 0
+    """The most that the leader sends to the nodes in `adding` together; 0: its node's limit counts for them too. It
+    ends with the reassignment."""
     later: dict[str, Any] = {}
     """Fields that a later version has added, by name: whoever writes the unit leaves them as they are."""
 

@@ -14,7 +14,8 @@ from quiver.model.names import TopicId, check_name
 from quiver.model.topic import Topic, TopicConfig, TopicSize
 from quiver.system.clock import Clock
 from quiver.system.randomness import Randomness
-from quiver.topics.events import NEXT_ID, NODE_ID, PREFIXES, deleted_key, event_of, topic_key
+from quiver.topics.events import NEXT_ID, NODE_ID, PREFIXES, TopicStored, deleted_key, event_of, topic_key
+from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 from quiver.topics.state import CatalogueState, TopicChange
 
 
@@ -22,13 +23,21 @@ class TopicCatalogue:
     """Changes are made one at a time; reads do not wait. Other processes may change topics too."""
 
     def __init__(
-        self, view: View, *, clock: Clock, randomness: Randomness, defaults: TopicConfig, limits: Limits
+        self,
+        view: View,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        defaults: TopicConfig,
+        limits: Limits,
+        replicas: ReplicaCounts = ONE_REPLICA,
     ) -> None:
         self._view = view
         self._clock = clock
         self._randomness = randomness
         self._defaults = defaults
         self._limits = limits
+        self._replicas = replicas
         self._state = CatalogueState()
         self._change = asyncio.Lock()
         self._is_open = False
@@ -47,7 +56,11 @@ class TopicCatalogue:
             await self._view.commit([self._view.expected(NODE_ID)], [Put(NODE_ID, node_id)])
 
     def _apply(self, change: Change) -> None:
-        for effect in self._state.apply(event_of(change)):
+        event = event_of(change)
+        if isinstance(event, TopicStored):
+            config = self._replicas.filled(event.topic.config)
+            event = TopicStored(msgspec.structs.replace(event.topic, config=config))
+        for effect in self._state.apply(event):
             if effect.before is None and effect.after is not None and self._is_open:
                 self._hidden.add(effect.after.id)
             elif effect.before is not None and effect.after is None:
@@ -122,7 +135,8 @@ class TopicCatalogue:
         if asked is not None and asked > most and settings.get("max_message_bytes") is not None:
             problem = f"{asked} is over the broker's max_frame_bytes of {most}, and a message has to fit into a frame"
             raise InvalidSetting(setting="max_message_bytes", problem=problem)
-        return changed
+        self._replicas.check(settings, changed)
+        return self._replicas.filled(changed)
 
     async def alter(self, name: str, settings: Mapping[str, Any]) -> Topic:
         key = topic_key(name)

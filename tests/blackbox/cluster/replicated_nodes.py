@@ -39,10 +39,10 @@ class Nodes:
         arguments += ["--native-port", str(self._ports[number]), "--rack", "a" if number % 2 else "b"]
         return self._start(*arguments, data_dir=self._directory / (directory or f"node-{number}"), wait=False)
 
-    def add(self, number: int) -> BrokerProcess:
+    def add(self, number: int, *options: str) -> BrokerProcess:
         """One more node; does not wait for it."""
         self._ports[number] = free_port()
-        self.nodes[number] = self.new(number)
+        self.nodes[number] = self.new(number, *options)
         return self.nodes[number]
 
     @property

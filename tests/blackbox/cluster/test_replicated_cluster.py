@@ -16,6 +16,7 @@ from blackbox.processes.broker_process import BrokerExited, wait_until
 from blackbox.processes.cli_process import Cli
 from etcd_cluster import EtcdCluster, program, running_etcd
 from quiver.model.errors import QuiverError
+from quiver.model.limits import MIB
 
 pytestmark = pytest.mark.skipif(program() is None, reason="etcd is not installed (scripts/system-packages gets it)")
 
@@ -210,14 +211,17 @@ def test_a_new_node_takes_replicas_over(cluster: Nodes) -> None:
         q.topics.create("orders", partitions=6)
         for number in range(30):
             q.publish("orders", b"%d" % number)
-        cluster.add(4).wait_ready(SECONDS)
+        cluster.add(4, "--catch-up-bytes-per-second", "50MiB").wait_ready(SECONDS)
         cli = Cli(cluster.nodes[1].address)
         planned = json.loads(cli("cluster", "reassign", "0", "4,2,3", "--dry-run", "-o", "json").stdout)
-        assert planned["units"][0]["adding"] == ["4"]
+        assert (planned["units"][0]["adding"], planned["throttle_bytes_per_sec"]) == (["4"], None)
         assert set(cluster.status(1)["workers"][0]["replicas"]) == {"1", "2", "3"}, "nothing was done"
-        cli("cluster", "reassign", "0", "4,2,3")
+        begun = json.loads(cli("cluster", "reassign", "0", "4,2,3", "--throttle", "20MiB", "-o", "json").stdout)
+        assert begun["throttle_bytes_per_sec"] == 20 * MIB
         wait_until(lambda: cluster.status(1)["workers"][0]["node"] == "4", SECONDS, "node 4 leads worker 0")
         assert cluster.status(1)["workers"][0]["replicas"] == ["4", "2", "3"]
+        assert cluster.status(1)["workers"][0]["throttle_bytes_per_sec"] == 0, "the limit ended with it"
+        assert {node["catch_up_bytes_per_second"] for node in cluster.status(1)["nodes"]} == {0, 50 * MIB}
         refused = cli("cluster", "reassign", "1", "1,2,9", fails=True)
         assert b"9" in refused.stderr
         # a node that is gone for ever gives its replicas to the new one

@@ -234,6 +234,18 @@ def test_whatever_operators_change_members_stay_until_enough_of_the_target_have_
             current = step
 
 
+def test_the_limit_of_a_reassignment_ends_with_it() -> None:
+    moving = begin_reassignment(unit(1, (1, 2, 3)), (4, 2, 3), throttle_bytes_per_sec=1000)
+    assert decode_unit(moving.key_value).throttle_bytes_per_sec == 1000
+    faster = begin_reassignment(moving, (4, 2, 3), throttle_bytes_per_sec=2000)
+    assert faster == msgspec.structs.replace(moving, throttle_bytes_per_sec=2000)
+    joined = msgspec.structs.replace(faster, isr=(1, 2, 3, 4))
+    done = next_unit(joined, dict.fromkeys((1, 2, 3, 4), UP))
+    assert done is not None
+    assert (done.adding, done.throttle_bytes_per_sec) == ((), 0)
+    assert begin_reassignment(moving, (1, 2, 3), throttle_bytes_per_sec=5).throttle_bytes_per_sec == 0, "cancelled"
+
+
 def test_replicas_are_spread_over_racks_and_nodes() -> None:
     nodes = {n: NodeInfo(1, rack=rack) for n, rack in enumerate("aaabbc")}
     assert place(3, nodes, {0: 5, 3: 1}) == (1, 4, 5)

@@ -204,12 +204,42 @@ async def test_a_purge_reaches_followers(group: Replicas) -> None:
 
 
 async def test_a_topic_may_want_more_replicas_than_its_unit(group: Replicas) -> None:
-    log = await (await group.lead()).open_log(LOG, LogOptions(min_replicas=3))
+    storage = await group.lead()
+    log, other = await storage.open_log(LOG, LogOptions(min_replicas=3)), await storage.open_log(OTHER, OPTIONS)
     await log.append(frames(0, 1))
     group.cut_off.add(2)
-    await log.append(frames(1, 1))
+    waiting = asyncio.ensure_future(log.append(frames(1, 1)))
+    await other.append(frames(0, 1))  # waits until the set is smaller
+    assert group.unit().isr == (0, 1)
+    assert (log.readable_offset, log.end_offset) == (1, 2)
+    assert "2 replicas are in sync, 3 are needed" in str(log.outage)
+    assert group.nodes[0].status()[0].refusing_count == 1
+    assert other.outage is None
     with pytest.raises(NotEnoughReplicas):
         await log.append(frames(2, 1))
+    assert not waiting.done()
+    log.configure(LogOptions(min_replicas=2))
+    await waiting
+    await log.append(frames(2, 1))
+    log.configure(LogOptions(min_replicas=3))
+    waiting = asyncio.ensure_future(other.append(frames(1, 1)))
+    group.cut_off.clear()
+    await group.until(lambda: len(group.unit().isr) == 3)
+    await log.append(frames(3, 1))
+    await waiting
+    assert group.nodes[0].status()[0].refusing_count == 0
+
+
+async def test_a_new_leader_serves_a_topic_that_wants_more_replicas_than_there_are(group: Replicas) -> None:
+    log = await (await group.lead()).open_log(LOG, LogOptions(min_replicas=3))
+    await log.append(frames(0, 2))
+    group.cut_off.add(2)
+    await group.until(lambda: group.unit().isr == (0, 1))
+    await group.elect(1)
+    again = await (await group.lead(node=1)).open_log(LOG, LogOptions(min_replicas=3))
+    assert again.readable_offset == 2
+    with pytest.raises(NotEnoughReplicas):
+        await again.append(frames(2, 1, epoch=2))
 
 
 async def test_a_member_that_may_have_lost_something_leaves_and_joins_again(group: Replicas) -> None:

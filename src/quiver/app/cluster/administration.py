@@ -100,6 +100,7 @@ class Administration:
             record.version,
             record.started_ms,
             record.rack,
+            record.catch_up_bytes_per_second,
         )
 
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:

@@ -1,7 +1,6 @@
 """A node of a replicated cluster whose coordination is etcd."""
 
-from quiver.app.cluster.cluster_node import NewBroker
-from quiver.app.cluster.replicated import StartedNode, start_replicated
+from quiver.app.cluster.replicated import NewReplicatedBroker, StartedNode, start_replicated
 from quiver.app.config import Config
 from quiver.coordination.etcd.address import EtcdAddress, parse_etcd_address
 from quiver.coordination.etcd.coordination import EtcdCoordination
@@ -9,7 +8,7 @@ from quiver.model.errors import InvalidSetting
 from quiver.storage.local.storage import LocalStorage
 
 
-async def start_on_etcd(config: Config, storage: LocalStorage, new_broker: NewBroker) -> StartedNode:
+async def start_on_etcd(config: Config, storage: LocalStorage, new_broker: NewReplicatedBroker) -> StartedNode:
     """`storage` is open, and this function's; nothing stays open after a failure."""
     try:
         coordination = EtcdCoordination(etcd_address(config))

@@ -1,6 +1,7 @@
 """A node of a replicated cluster: its data directory, and coordination for what all nodes have to agree on."""
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from quiver import __version__
@@ -20,17 +21,21 @@ from quiver.coordination.port import Coordination
 from quiver.coordination.view import View
 from quiver.metrics.sources.replicas import ReplicaNumbers
 from quiver.model.errors import InvalidSetting
+from quiver.model.topic import TopicConfig
 from quiver.replication.clean_stop import CleanStop
 from quiver.replication.node import ReplicatedNode
-from quiver.replication.settings import Member
+from quiver.replication.settings import Member, ReplicationSettings
 from quiver.storage.local.storage import LocalStorage
 from quiver.system.clock import Clock, SystemClock
 from quiver.system.files import Files
 from quiver.system.network import Network, TcpNetwork
 from quiver.system.randomness import Randomness, SystemRandomness
+from quiver.topics.replica_counts import ReplicaCounts
 
 DEFAULT_WORKERS = 6
 DEFAULT_REPLICAS = 3
+
+NewReplicatedBroker = Callable[[ReplicaCounts], NewBroker]
 
 
 class NodeSystem(NamedTuple):
@@ -78,7 +83,7 @@ async def start_replicated(
     config: Config,
     storage: LocalStorage,
     coordination: SharedCoordination,
-    new_broker: NewBroker,
+    new_broker: NewReplicatedBroker,
     system: NodeSystem = DEFAULT_SYSTEM,
 ) -> StartedNode:
     """`storage` is open, and this function's like `coordination`; nothing stays open after a failure."""
@@ -96,7 +101,9 @@ async def start_replicated(
     return StartedNode(data, node)
 
 
-async def _new_node(config: Config, data: ReplicatedData, new_broker: NewBroker, system: NodeSystem) -> ClusterNode:
+async def _new_node(
+    config: Config, data: ReplicatedData, new_broker: NewReplicatedBroker, system: NodeSystem
+) -> ClusterNode:
     coordination, files = data.coordination, system.files
     number = _node_number(config)
     setup = await _setup(config, coordination, system.randomness)
@@ -106,7 +113,11 @@ async def _new_node(config: Config, data: ReplicatedData, new_broker: NewBroker,
     data.lost_at = CleanStop(config.data_dir, files).take(incarnation)
     calls = NodeCalls()
     data.replicas = replicas = ReplicatedNode(
-        Member(number, incarnation, data.lost_at), data.storage, coordination, calls
+        Member(number, incarnation, data.lost_at),
+        data.storage,
+        coordination,
+        calls,
+        ReplicationSettings(catch_up_bytes_per_second=config.catch_up_bytes_per_second or None),
     )
     await replicas.open()
     state = ClusterState(View(coordination), setup.workers)
@@ -120,7 +131,7 @@ async def _new_node(config: Config, data: ReplicatedData, new_broker: NewBroker,
         data.storage,
         assignments,
         assignments.open_storage,
-        new_broker,
+        new_broker(ReplicaCounts(setup.replication_factor, setup.min_isr)),
         replica_sets=replica_sets,
         reassignments=Reassignments(ReassignmentRecords(state), replica_sets, coordination, system.clock),
         moves_first=True,
@@ -139,6 +150,7 @@ async def _new_node(config: Config, data: ReplicatedData, new_broker: NewBroker,
         rack=config.rack or "",
         lost_at=data.lost_at,
         link_versions=config.spoken_link_versions,
+        catch_up_bytes_per_second=config.catch_up_bytes_per_second,
     )
     node = ClusterNode(record, parts, network=system.network, randomness=system.randomness)
     calls.peers = node.gateway.peers
@@ -174,4 +186,7 @@ async def _setup(config: Config, coordination: Coordination, randomness: Randomn
         if value not in (None, agreed):
             problem = f"the first node of this cluster has set it to {agreed}, and it cannot be changed"
             raise InvalidSetting(setting=name, problem=problem)
+    defaults = config.topic_defaults
+    given = {name: value for name, value in defaults.settings().items() if value != TopicConfig().settings()[name]}
+    ReplicaCounts(setup.replication_factor, setup.min_isr).check(given, defaults)
     return setup

@@ -108,6 +108,10 @@ def reassign(
         str, typer.Argument(help="The number of a worker, or TOPIC:PARTITION, which moves its worker as a whole.")
     ],
     replicas: Annotated[str, typer.Argument(help="Nodes, such as 1,2,4: the preferred leader first.")],
+    throttle: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="The most that its new replicas get per second, such as 20MiB."),
+    ] = None,
     timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="It goes back when it is not in sync in this time.")
     ] = None,
@@ -118,6 +122,10 @@ def reassign(
 ) -> None:
     """Give a worker other replicas. New ones get everything first; the list from before cancels it."""
     body = _reassignment(unit, [node for node in replicas.split(",") if node]) | {"dry_run": dry_run}
+    if throttle is not None:
+        from quiver.client.size_option import size_option
+
+        body["throttle_bytes_per_sec"] = size_option("throttle", throttle, 1, 2**50)
     if timeout is not None:
         body["timeout_per_partition_sec"] = parse_duration_ms(timeout, "timeout") / 1000
     with connect(address) as q:

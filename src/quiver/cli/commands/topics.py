@@ -37,6 +37,8 @@ _HELP = {
     "ttl": "Messages expire this long after they arrive.",
     "settled_retention": "How long messages are kept that every group is done with; none: as long as the others.",
     "priority_weights": "Five weights from critical to background, such as 50/25/15/7/3.",
+    "replication_factor": "Replicas; the same for all topics of a cluster, so it can be left out.",
+    "min_isr": "How many replicas must be in sync for a message to be taken; at least what the cluster says.",
     "labels": "Notes about the topic, such as team=billing,tier=1; they replace those that it has.",
     **QUEUE_HELP,
 }

@@ -62,6 +62,10 @@ class TopicSettings(QueueSettings, total=False):
     """How long messages are kept that every group is done with (as long as the others)."""
     priority_weights: Sequence[int] | str
     """Five, from critical to background (50, 25, 15, 7, 3)."""
+    replication_factor: int
+    """What the cluster has of everything; any other number is refused."""
+    min_isr: int
+    """How many replicas must be in sync for a message to be taken (what the cluster says, and at least that)."""
     labels: Mapping[str, str]
     """At most 32 notes about the topic, each of 1 KiB; they replace those that it has."""
 

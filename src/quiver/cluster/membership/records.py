@@ -48,6 +48,8 @@ class NodeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The last incarnation that began after a stop that was not clean."""
     link_versions: LinkVersions = FIRST
     """Of the protocol between nodes."""
+    catch_up_bytes_per_second: int = 0
+    """What it sends at most to replicas that are not in sync; 0: no limit."""
 
 
 def node_key(node: str) -> str:

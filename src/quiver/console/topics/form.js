@@ -25,6 +25,8 @@ export const SETTINGS = {
   ttl: ["duration", "After this long a message is not delivered any more; none: never."],
   settled_retention: ["duration", "How long messages are kept that every group is done with."],
   priority_weights: ["list", "How the five priorities share deliveries, from critical to background."],
+  replication_factor: ["number", "Replicas: the same for all topics of a cluster."],
+  min_isr: ["number", "How many replicas must be in sync for a message to be taken."],
   labels: ["object", "Notes about the topic, as a JSON object of texts."],
   max_attempts: ["number", "Deliveries of a queue group before a message becomes a dead letter."],
   backoff: ["duration", "The pause before the first retry; it doubles with each."],

@@ -2,7 +2,15 @@
 
 from collections import Counter
 
-from quiver.metrics.cluster_series import EPOCHS, REPLICA_LAG, REPLICA_READ_BYTES, UNITS, UNITS_BEHIND, UNITS_REFUSING
+from quiver.metrics.cluster_series import (
+    EPOCHS,
+    LOGS_REFUSING,
+    REPLICA_LAG,
+    REPLICA_READ_BYTES,
+    UNITS,
+    UNITS_BEHIND,
+    UNITS_REFUSING,
+)
 from quiver.metrics.collector import Collection
 from quiver.replication.node import ReplicatedNode
 
@@ -13,7 +21,7 @@ class ReplicaNumbers:
 
     async def collect(self, collection: Collection) -> None:
         values, lags = collection.values, Counter[int]()
-        led = followed = behind = refusing = 0
+        led = followed = behind = refusing = logs_refusing = 0
         for status in self._replicas.status():
             if not status.is_led_here:
                 followed += self._replicas.member.node in status.unit.replicas
@@ -21,11 +29,13 @@ class ReplicaNumbers:
             led += 1
             behind += set(status.unit.isr) < set(status.unit.replicas)
             refusing += not status.unit.has_enough
+            logs_refusing += status.refusing_count
             lags.update(status.lag_bytes)
         values.set(UNITS, led, "leader")
         values.set(UNITS, followed, "follower")
         values.set(UNITS_BEHIND, behind)
         values.set(UNITS_REFUSING, refusing)
+        values.set(LOGS_REFUSING, logs_refusing)
         for node, lag_bytes in sorted(lags.items()):
             values.set(REPLICA_LAG, lag_bytes, str(node))
         values.set(EPOCHS, self._replicas.epochs_begun)

@@ -8,8 +8,9 @@ from typing import NamedTuple
 from quiver.model.errors import NotEnoughReplicas, NotLeader, QuiverError
 from quiver.records.header import StampedFrame
 from quiver.replication.leader import Leader
+from quiver.replication.leading.catch_up import CatchUp, Throttle
 from quiver.replication.leading.led_log import LedLog
-from quiver.replication.leading.stream import FollowerStream
+from quiver.replication.leading.stream import FollowerStream, StreamPorts
 from quiver.replication.messages import Links
 from quiver.replication.settings import ReplicationSettings
 from quiver.replication.unit import Unit, start_epoch
@@ -26,6 +27,8 @@ class Ports(NamedTuple):
     links: Links
     write: WriteUnit
     settings: ReplicationSettings
+    catch_up: Throttle
+    """Of the node: what it sends to replicas that do not have everything."""
 
 
 class Leading:
@@ -33,7 +36,9 @@ class Leading:
 
     def __init__(self, worker: int, leader: Leader, ports: Ports) -> None:
         self.worker, self.leader = worker, leader
-        self._links, self._write, self._settings = ports
+        self._write, self._settings = ports.write, ports.settings
+        catch_up = CatchUp(ports.catch_up, lambda: self.leader.unit.throttle_bytes_per_sec)
+        self._stream_ports = StreamPorts(ports.links, ports.settings, catch_up)
         self.start_epoch = start_epoch(worker, leader.epoch)
         self.logs: dict[int, LedLog] = {}
         self.by_id: dict[str, LedLog] = {}
@@ -103,6 +108,13 @@ class Leading:
         self.tell(led)
         return led
 
+    def refusing_count(self) -> int:
+        """How many logs take no messages, because too few replicas are in sync."""
+        unit = self.leader.unit
+        if len(unit.isr) == len(unit.replicas):
+            return 0
+        return sum([len(unit.isr) < log.progress.needed for log in self.logs.values()])
+
     async def remove_logs(self, logs: Iterable[LedLog], remove_files: Callable[[], Awaitable[None]]) -> None:
         """Returns when the in-sync set has removed them too: whoever leads next has them no longer."""
         for log in list(logs):
@@ -122,6 +134,11 @@ class Leading:
         """Those who are about to join as well: they may lead next."""
         members = [stream for node, stream in self.streams.items() if node in self.leader.members]
         return self.leader.unit.has_enough and all(stream.has_removed_all for stream in members)
+
+    def configure(self, log: LedLog, options: LogOptions) -> None:
+        log.configure(options)
+        if self.leader.configure(log.number, options.min_replicas):
+            self._on_confirmed(log)
 
     def tell(self, log: LedLog) -> None:
         """Followers have to be told something of a log."""
@@ -147,10 +164,9 @@ class Leading:
 
     def _check_append(self, log: LedLog, frames: Sequence[StampedFrame]) -> None:
         self._check_log(log)
-        unit = self.leader.unit
-        wanted = max(unit.min_isr, min(log.options.min_replicas, len(unit.replicas)))
-        if len(unit.isr) < wanted:
-            raise NotEnoughReplicas(what=log.log_id, count=len(unit.isr), wanted=wanted)
+        in_sync, needed = len(self.leader.unit.isr), log.progress.needed
+        if in_sync < needed:
+            raise NotEnoughReplicas(what=log.log_id, count=in_sync, wanted=needed)
         if self._settings.checks_epochs and any(each.header.leader_epoch != self.start_epoch for each in frames):
             raise self.not_leader()
 
@@ -219,7 +235,7 @@ class Leading:
             self.streams.pop(node).end()
             self._tasks.pop(node).cancel()
         for node in [node for node in replicas if node not in self.streams]:
-            stream = FollowerStream(self.worker, node, self.leader, self.logs, self._links, self._settings)
+            stream = FollowerStream(self.worker, node, self.leader, self.logs, self._stream_ports)
             stream.on_confirmed, stream.on_deposed = self._on_confirmed, self.end
             stream.on_removed, stream.on_leaving = self._note_unit, self._set_due.set
             self.streams[node] = stream

@@ -59,8 +59,8 @@ class ReplicatedLog:
     @property
     def outage(self) -> str | None:
         unit = self._leading.leader.unit
-        if not unit.has_enough:
-            return f"{len(unit.isr)} replicas are in sync, {unit.min_isr} are needed"
+        if len(unit.isr) < self._led.progress.needed:
+            return f"{len(unit.isr)} replicas are in sync, {self._led.progress.needed} are needed"
         return self._local.outage
 
     @property
@@ -190,7 +190,7 @@ class ReplicatedLog:
         self._local.refuse_snapshot(offset, problem)
 
     def configure(self, options: LogOptions) -> None:
-        self._led.configure(options)
+        self._leading.configure(self._led, options)
 
     async def close(self) -> None:
         """Nothing is appended through this object any more; the node goes on replicating the log."""

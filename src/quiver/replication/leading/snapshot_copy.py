@@ -10,8 +10,14 @@ from quiver.replication.messages import Position, SnapshotChunk
 
 
 class SnapshotCopy:
-    def __init__(self, call: Callable[..., Awaitable[Position]], chunk_bytes: int) -> None:
-        self._call, self._chunk_bytes = call, chunk_bytes
+    def __init__(
+        self,
+        call: Callable[..., Awaitable[Position]],
+        slow_down: Callable[[int], Awaitable[None]],
+        chunk_bytes: int,
+    ) -> None:
+        """`slow_down` is called with the size of each chunk, after it was sent."""
+        self._call, self._slow_down, self._chunk_bytes = call, slow_down, chunk_bytes
 
     async def send(self, log: LedLog) -> int:
         """Returns the offset of the snapshot that the follower has then. It keeps those that it had."""
@@ -35,3 +41,4 @@ class SnapshotCopy:
             if each.snapshot_offset >= offset:
                 return max(offset, log.snapshot_offset)
             position = min(max(each.end_offset, 0), len(data))
+            await self._slow_down(len(chunk))

@@ -69,7 +69,7 @@ class UnitStorage:
                 led = await self._make(log_id, options)
             elif not led.is_configured:
                 await self._take_up(led, options)
-            led.configure(options)
+            self._leading.configure(led, options)
             if options.durability != "fsync" and not options.syncs_what_counts:
                 await self._leading.make_volatile()
         await self._leading.committed(led, led.progress.election_end)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from quiver.model.errors import QuiverError
 from quiver.replication.epoch_ends import last_epoch, last_epoch_up_to
 from quiver.replication.leader import Leader
+from quiver.replication.leading.catch_up import CatchUp, Throttle
 from quiver.replication.leading.led_log import LedLog
 from quiver.replication.leading.recent_frames import Buffer
 from quiver.replication.leading.snapshot_copy import SnapshotCopy
@@ -46,6 +47,12 @@ class Followed(NamedTuple):
     """The last order that it was given."""
 
 
+class StreamPorts(NamedTuple):
+    links: Links
+    settings: ReplicationSettings
+    catch_up: CatchUp
+
+
 class FollowerStream:
     """`wake` says that a log may have something for it. `on_confirmed` is called for logs whose watermark moved."""
 
@@ -55,11 +62,11 @@ class FollowerStream:
         node: int,
         leader: Leader,
         logs: dict[int, LedLog],
-        links: Links,
-        settings: ReplicationSettings,
+        ports: StreamPorts,
     ) -> None:
         self.worker, self.node = worker, node
-        self._leader, self._logs, self._links, self._settings = leader, logs, links, settings
+        self._leader, self._logs = leader, logs
+        self._links, self._settings, self._catch_up = ports
         self.on_confirmed: Callable[[LedLog], None] = _ignore
         self.on_deposed: Callable[[], None] = _nothing
         self.on_removed: Callable[[], None] = _nothing
@@ -75,7 +82,7 @@ class FollowerStream:
         self._has_manifest = False
         self._changed = asyncio.Event()
         self._is_over = False
-        self._copy = SnapshotCopy(self._call_of_epoch, settings.call_bytes)
+        self._copy = SnapshotCopy(self._call_of_epoch, self._slow_down, ports.settings.call_bytes)
 
     # what happens at the leader
 
@@ -198,7 +205,11 @@ class FollowerStream:
     async def _send(self) -> None:
         parts: list[LogPart] = []
         payload: list[Buffer] = []
-        now, room, is_all = asyncio.get_running_loop().time(), self._settings.call_bytes, not self._unaligned
+        now, is_all = asyncio.get_running_loop().time(), not self._unaligned
+        throttle = self._throttle()
+        room = size = (
+            self._settings.call_bytes if throttle is None else throttle.call_bytes(self._settings.call_bytes)
+        )
         written: dict[int, int] = {}
         for number in list(self._behind):
             log = self._logs.get(number)
@@ -220,7 +231,7 @@ class FollowerStream:
                 is_all = is_all and each.is_aligned and each.end_offset >= written.get(each.number, 0)
         if is_all and len(position.logs) == len(parts):
             self.caught_up_at = now
-        await self._throttle(self._settings.call_bytes - room)
+        await self._slow_down(size - room)
 
     async def _part(self, log: LedLog, written: int, max_bytes: int) -> tuple[LogPart, Sequence[Buffer]]:
         known = self._known[log.number]
@@ -294,10 +305,14 @@ class FollowerStream:
         if removed:
             self.on_removed()
 
-    async def _throttle(self, size_bytes: int) -> None:
-        rate = self._settings.catch_up_bytes_per_second
-        if rate is not None and size_bytes and self.node not in self._leader.unit.isr:
-            await asyncio.sleep(size_bytes / rate)
+    def _throttle(self) -> Throttle | None:
+        """None for a member of the in-sync set: acks wait for it."""
+        unit = self._leader.unit
+        return None if self.node in unit.isr else self._catch_up.throttle(is_added=self.node in unit.adding)
+
+    async def _slow_down(self, sent_bytes: float) -> None:
+        while sent_bytes > 0 and (throttle := self._throttle()) is not None:
+            sent_bytes = await throttle.wait(sent_bytes)
 
     async def _call_of_epoch(self, kind: type[Message], payload: Sequence[Buffer] = (), **fields: object) -> Position:
         message = kind(unit=self.worker, epoch=self._leader.epoch, to=self.incarnation, **fields)  # type: ignore[arg-type]

@@ -7,6 +7,9 @@ from quiver.replication.unit import decode_unit, unit_key
 from quiver.testing.replication.catalogue import WORKERS
 from quiver.testing.replication.node import Cluster, SimulatedNode
 
+_THROTTLES = (0, 0, 20_000)
+"""Of reassignments, in bytes per second."""
+
 
 class Faults:
     def __init__(self, cluster: Cluster, nodes: list[SimulatedNode]) -> None:
@@ -73,7 +76,9 @@ class Faults:
         found = state.get(key)
         assert found is not None
         target = self._chance.sample([node.number for node in self.nodes], 3)
-        changed = begin_reassignment(decode_unit(found.value), target)
+        changed = begin_reassignment(
+            decode_unit(found.value), target, throttle_bytes_per_sec=self._chance.choice(_THROTTLES)
+        )
         state.apply(Proposed(0, [Expected(key, found.revision)], [Put(key, changed.key_value)]))
 
     def calm(self) -> None:

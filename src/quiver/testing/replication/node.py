@@ -26,7 +26,13 @@ from quiver.testing.simulation.world import World
 
 _ROOT = Path("/data")
 _RENEW_SECONDS = 0.5
-SETTINGS = ReplicationSettings(call_seconds=0.5, idle_seconds=0.2, lag_seconds=1.0, call_bytes=512)
+SETTINGS = ReplicationSettings(
+    call_seconds=0.5,
+    idle_seconds=0.2,
+    lag_seconds=1.0,
+    call_bytes=512,
+    catch_up_bytes_per_second=100_000,
+)
 
 
 class Cluster:

@@ -19,7 +19,7 @@ from quiver.cluster.reassignments import (
     unit_state,
 )
 from quiver.coordination.port import Coordination, Operation
-from quiver.model.errors import NotSupported, ReassignmentNotFound
+from quiver.model.errors import ReassignmentNotFound
 from quiver.system.clock import Clock
 
 
@@ -43,8 +43,6 @@ class Reassignments:
     ) -> ReassignmentProgress:
         """Gives workers other replicas, all in one write, the preferred leader first. The list from before cancels
         what goes on."""
-        if options.throttle_bytes_per_sec:
-            raise NotSupported(feature="throttle_bytes_per_sec of a reassignment")
         new = Reassignment(
             number=0,
             started_ms=self._clock.now_ms(),
@@ -68,7 +66,11 @@ class Reassignments:
                     for worker, target in found.items()
                 },
             )
-            return {worker: begin_reassignment(units[worker], target) for worker, target in found.items()}
+            throttle = options.throttle_bytes_per_sec
+            return {
+                worker: begin_reassignment(units[worker], target, throttle_bytes_per_sec=throttle)
+                for worker, target in found.items()
+            }
 
         planned = self._replica_sets.planned(plan)
         if dry_run:

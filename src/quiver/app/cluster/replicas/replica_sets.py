@@ -135,6 +135,7 @@ def shown_replicas(unit: Unit, lag_bytes: Mapping[int, int]) -> ReplicaSet:
         names(unit.removing),
         unit.min_isr,
         {str(node): size for node, size in lag_bytes.items()},
+        unit.throttle_bytes_per_sec,
     )
 
 

@@ -40,9 +40,9 @@ class Topics:
         partitions (3), retention (`7d`; None: forever), retention_bytes (per partition; None: no limit),
         segment_bytes (`64MiB`), durability (fsync, interval, memory), cleanup (delete, compact, `compact,delete`),
         tombstone_retention (`24h`), dedup_window (`10m`), max_message_bytes, ttl, settled_retention,
-        priority_weights, labels, and for its queue groups max_attempts (4), backoff (`1s`), backoff_max (`60s`),
-        visibility (`30s`), max_unacked (1,000), starvation (`30s`), count_expired (True). Durations are text, seconds
-        or timedelta, sizes are bytes or text.
+        priority_weights, replication_factor, min_isr, labels, and for its queue groups max_attempts (4), backoff
+        (`1s`), backoff_max (`60s`), visibility (`30s`), max_unacked (1,000), starvation (`30s`), count_expired
+        (True). Durations are text, seconds or timedelta, sizes are bytes or text.
 
         Raises TopicExists, InvalidName, InvalidSetting. With `exist_ok` an existing topic is left as it is, and a
         warning is logged if its settings differ; `alter` changes them.

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from quiver.testing.simulation.system.loop import SimulatedLoop
 from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.system.threads import SimulatedThreads
 from quiver.testing.simulation.world import World
+from quiver.topics.replica_counts import ReplicaCounts
 
 ROOT = Path("/data")
 PORT, LINK_PORT = 7481, 7483
@@ -125,7 +127,7 @@ class MemberProcess:
             config,
             storage,
             ModelCoordination(machine.etcd, self.name),
-            self._new_broker,
+            lambda replicas: partial(self._new_broker, replicas),
             NodeSystem(self.files, machine.clock, machine.randomness, network),
         )
         gateway = NativeGateway(started.node.gateway.broker, host=machine.name, port=PORT, network=network)
@@ -133,12 +135,14 @@ class MemberProcess:
         await gateway.start()
         await started.node.serve_at(gateway.port, 0)
 
-    def _new_broker(self, placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
+    def _new_broker(
+        self, replicas: ReplicaCounts, placement: Placement, storage: Storage, coordination: Coordination
+    ) -> Broker:
         return Broker(
             storage,
             clock=self._machine.clock,
             randomness=self._machine.randomness,
-            settings=BrokerSettings(placement=placement),
+            settings=BrokerSettings(placement=placement, replicas=replicas),
             coordination=coordination,
         )
 

@@ -51,7 +51,9 @@ class ReassignmentRequest(msgspec.Struct, kw_only=True):
     partitions: list[PartitionToReassign] | None = None
     units: list[UnitToReassign] | None = None
     dry_run: Annotated[bool, Meta(description="Only shows what would move.")] = False
-    throttle_bytes_per_sec: Annotated[int | None, note("Not available yet: leave it out.", minimum=1)] = None
+    throttle_bytes_per_sec: Annotated[
+        int | None, note("The most that the new replicas of each unit get per second.", minimum=1)
+    ] = None
     timeout_per_partition_sec: Annotated[
         float | None, note("A unit whose new replicas are not in sync in this time goes back.", minimum=1)
     ] = None

@@ -49,6 +49,9 @@ class WorkerResponse(msgspec.Struct, kw_only=True):
     lag_bytes: Annotated[
         dict[str, int] | UnsetType, Meta(description="Where the asked node leads: what each follower lacks.")
     ] = UNSET
+    throttle_bytes_per_sec: Annotated[
+        int | UnsetType, Meta(description="Of a reassignment, for the nodes that it adds; 0: none of its own.")
+    ] = UNSET
 
 
 class ClusterQuery(msgspec.Struct):
@@ -69,6 +72,9 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
     pid: int | None = None
     version: str | None = None
     started: str | None = None
+    catch_up_bytes_per_second: Annotated[
+        int | None, Meta(description="What it sends at most to replicas that are not in sync; 0: no limit.")
+    ] = None
 
 
 class ClusterNodesResponse(msgspec.Struct, kw_only=True):
@@ -230,6 +236,7 @@ def _member(node: MemberNode) -> ClusterNodeResponse:
         pid=node.pid,
         version=node.version,
         started=format_time(node.started_ms),
+        catch_up_bytes_per_second=node.catch_up_bytes_per_second,
     )
 
 

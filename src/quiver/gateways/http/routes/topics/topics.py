@@ -52,6 +52,13 @@ class TopicSettings(QueueSettingsBody, kw_only=True):
         list[Annotated[int, note(minimum=1, maximum=1000)]] | None,
         note("Five, from critical to background.", minItems=5, maxItems=5),
     ] = None
+    replication_factor: Annotated[
+        int | None, note("Replicas: what the cluster has of everything, 1 without one.", minimum=1)
+    ] = None
+    min_isr: Annotated[
+        int | None,
+        note("How many replicas must be in sync for a message to be taken: from that of the cluster on.", minimum=1),
+    ] = None
     labels: Annotated[
         dict[str, str] | None,
         note("At most 32 notes about the topic, each of 1 KiB; they replace those that it has.", maxProperties=32),
