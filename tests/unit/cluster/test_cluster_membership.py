@@ -10,6 +10,7 @@ import msgspec
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.decisions import WorkerDecisions
+from quiver.cluster.membership.disk_watch import DiskWatch
 from quiver.cluster.membership.records import NodeRecord, Setup, draining_key
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState, ensure_setup, restart_workers
@@ -154,6 +155,30 @@ def test_a_node_that_drains_hands_over_and_gets_nothing() -> None:
         await until(lambda: b.runs == {"b": 4}, 2)
         await b.state.view.commit([], [Delete(draining_key("a"))])
         await until(lambda: b.runs == {"a": 2, "b": 2}, 2)
+
+    on_virtual_time(test)
+
+
+def test_a_node_whose_disk_has_failed_hands_over_until_its_process_ends() -> None:
+    async def test(store: Store) -> None:
+        one, two = await Node(store, "a").start(), await Node(store, "b").start()
+        await until(lambda: one.runs == {"a": 2, "b": 2}, 3)
+        failures: list[str] = []
+        watch = DiskWatch(lambda: failures[0] if failures else None, two.session, two.state)
+        watch.task.start()
+        failures.append("offline for writes")
+        store.is_away = True
+        await asyncio.sleep(1.0)
+        assert not one.state.draining
+        store.is_away = False
+        await until(lambda: one.runs == {"a": 4}, 3)
+        await store.commit([], [Delete(draining_key("b"))])
+        await until(lambda: not one.state.draining, 1)
+        await until(lambda: one.state.draining == {"b"}, 1)
+        assert watch.task.problem is None
+        watch.task.cancel()
+        two.pause()
+        await until(lambda: not one.state.draining, 3)
 
     on_virtual_time(test)
 

@@ -19,6 +19,7 @@ from quiver.broker.broker import Broker
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.decisions import Decisions
+from quiver.cluster.membership.disk_watch import DiskWatch
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
@@ -44,6 +45,10 @@ async def _nothing() -> None:
     return
 
 
+def _no_failure() -> None:
+    return None
+
+
 class ClusterParts(NamedTuple):
     """What differs between kinds of clusters."""
 
@@ -67,6 +72,8 @@ class ClusterParts(NamedTuple):
     """Before this node stops, others take over what it runs."""
     leave: Callable[[], Awaitable[None]] = _nothing
     """Called when nothing runs here any more."""
+    disk_failure: Callable[[], str | None] = _no_failure
+    """Why this node must lead nothing before its next start."""
     is_store_watched: bool = False
     """The store of leases is that of messages, so its outages are the storage's problem."""
     on_nodes: Callable[[list[str]], None] = lambda nodes: None
@@ -92,6 +99,7 @@ class ClusterNode:
         )
         self.gateway = self._new_worker(Placement(state.workers, state.workers), parts.storage, None)
         self._wiring.hosting, self._wiring.gateway = self.hosting, self.gateway
+        self._disk_watch = DiskWatch(parts.disk_failure, self.session, state)
         self._redirecting = SupervisedTask("the links of the cluster", self._redirect)
         self.administration = Administration(
             self.session,
@@ -108,7 +116,8 @@ class ClusterNode:
 
     @property
     def tasks(self) -> list[SupervisedTask]:
-        return [self.state.view.task, self.session.task, self.controlling.task, self._redirecting]
+        watching = self._disk_watch.task
+        return [self.state.view.task, self.session.task, self.controlling.task, self._redirecting, watching]
 
     async def start(self, host: str, link_port: int) -> None:
         """Returns when this node is a member, and what is assigned to it runs."""
@@ -119,6 +128,7 @@ class ClusterNode:
         await self.controlling.decide()
         self.controlling.task.start()
         self._redirecting.start()
+        self._disk_watch.task.start()
         await self._all_assigned()
         starting = asyncio.ensure_future(self.hosting.start())
         try:
@@ -156,6 +166,7 @@ class ClusterNode:
     async def close(self, grace_seconds: float = 1.0) -> None:
         self.gateway.peers.end()
         await self.gateway.peers.close(grace_seconds)
+        await self._disk_watch.task.stop()
         await self._redirecting.stop()
         await self._wiring.close()
         await self.controlling.task.stop()

@@ -136,6 +136,7 @@ async def _new_node(
         reassignments=Reassignments(ReassignmentRecords(state), replica_sets, coordination, system.clock),
         moves_first=True,
         leave=replicas.leave,
+        disk_failure=lambda: data.storage.failure,
     )
     record = NodeRecord(
         node=str(number),

@@ -85,9 +85,13 @@ class LocalStorage:
 
     @property
     def problem(self) -> str | None:
+        return self.resources.space.problem or self.failure or self.resources.flusher.problem
+
+    @property
+    def failure(self) -> str | None:
+        """Logs that take no writes before the next start, because a write or a sync of them has failed."""
         failed = [f"{log.log_id}: {log.failure}" for log in self._open_logs() if log.failure]
-        offline = f"offline for writes: {'; '.join(failed[:3])}" if failed else None
-        return self.resources.space.problem or offline or self.resources.flusher.problem
+        return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
 
     @property
     def warnings(self) -> dict[str, str]:

@@ -88,13 +88,12 @@ class ClusterUnderTest:
         """A node on another data directory, in the directory of the test; does not wait for it."""
         return self._nodes.new(number, *self._options[number], directory=directory)
 
-    def leader_of(self, unit: int) -> int | None:
-        """As any node that responds knows it."""
+    def units(self) -> list[dict[str, Any]]:
+        """As any node that responds knows them."""
         for number in NODES:
             with contextlib.suppress(OSError, ValueError, AssertionError):
-                found = self._nodes.status(number)["workers"][unit]["node"]
-                return int(found) if found else None
-        return None
+                return list(self._nodes.status(number)["workers"])
+        return []
 
     def between(self, node: int) -> tuple[list[Edge], list[Edge]]:
         """What goes out to the other nodes, and what comes in from them."""

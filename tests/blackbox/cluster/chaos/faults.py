@@ -16,13 +16,14 @@ from blackbox.cluster.chaos.cluster_under_test import ETCD, ClusterUnderTest
 from blackbox.cluster.replicated_nodes import NODES
 from blackbox.interleaving.history import Event
 from blackbox.interleaving.scenario import World
-from blackbox.processes.broker_process import BrokerExited
+from blackbox.processes.broker_process import BrokerExited, wait_until
 from blackbox.processes.strace_faults import inject
 
 CUT_SECONDS = (0.5, 8.0)
 """Below and above the lease of a node and the time after which a follower leaves a set."""
 SLOW_SECONDS = 5.0
 DELAY_SECONDS = (0.01, 0.2)
+TAKE_OVER_SECONDS = 60.0
 OVERLAP = 0.3
 """How often the next fault comes before the cluster has recovered from the last."""
 
@@ -188,10 +189,18 @@ class Faults:
             self._world.quiet.wait(SLOW_SECONDS)
 
     def failing_disk(self, node: int) -> None:
-        """Syncs fail for a while. What has failed once is not used again, until the node is started again."""
+        """Syncs fail for a while. Others take over, and the node leads nothing before it is started again."""
+        log = self._cluster.nodes[node].log_path
+        before = log.stat().st_size
         with inject(self._cluster.nodes[node].pid, "error=EIO"):
             self._pause()
+        if b"is offline for writes" in log.read_bytes()[before:]:
+            wait_until(lambda: self._leads_nothing(node), TAKE_OVER_SECONDS, f"others lead what node {node} led")
         self.kill(node)
+
+    def _leads_nothing(self, node: int) -> bool:
+        units = self._cluster.units()
+        return bool(units) and all(unit["node"] not in (str(node), "") for unit in units)
 
     def empty_disk(self, node: int) -> None:
         self._cluster.nodes[node].kill()
