@@ -27,7 +27,7 @@ from quiver.testing.memory_coordination import MemoryCoordination
 from quiver.testing.replication.direct import ReplicaGroup
 from quiver.testing.replication.frames import stored_values
 
-QUICK = ReplicationSettings(call_seconds=5.0, idle_seconds=0.05, lag_seconds=0.5)
+QUICK = ReplicationSettings(call_seconds=5.0, idle_seconds=0.05, lag_seconds=2.0)
 
 
 class Nodes(ReplicaGroup):
@@ -108,7 +108,8 @@ async def received(broker: Broker, count: int) -> list[bytes | None]:
     return values
 
 
-async def test_a_broker_moves_and_goes_on(nodes: Nodes) -> None:
+async def test_a_broker_moves_and_goes_on(patient_nodes: Nodes) -> None:
+    nodes = patient_nodes
     broker, storage = await started(nodes, 0)
     await broker.create_topic("work", {"partitions": 1})
     await publish(broker, *range(10))
