@@ -22,7 +22,7 @@ HEALTH = {
     "partitions_offline": 0,
     "partitions_behind": 6,
     "problems": {},
-    "warnings": {"etcd": "one member is away"},
+    "warnings": {"etcd": "one member is away", "replicas": "not all replicas of workers 1 are in sync"},
 }
 
 
@@ -72,7 +72,7 @@ CLUSTER = {
 }
 
 
-def reassignment(number: int, state: str, percent: int) -> dict[str, Any]:
+def reassignment(number: int, state: str, done: int) -> dict[str, Any]:
     moves = [
         {"unit": 0, "state": "done", "old_replicas": ["1", "2", "4"], "new_replicas": ["1", "2", "3"]},
         {"unit": 1, "state": state, "old_replicas": ["2", "3", "4"], "new_replicas": ["2", "3", "1"]},
@@ -80,7 +80,7 @@ def reassignment(number: int, state: str, percent: int) -> dict[str, Any]:
     return {
         "reassignment_id": number,
         "state": state,
-        "progress": {"units": 2, "units_done": 1, "partitions": 12, "partitions_done": 6, "percent": percent},
+        "progress": {"units": 2, "units_done": done, "partitions": 12, "partitions_done": done * 6, "percent": done * 50},
         "units": [{**move, "partition_count": 6} for move in moves],
         "started_at": "2026-01-01T00:00:00Z",
         "ended_at": None if state == "running" else "2026-01-01T00:00:05Z",
@@ -92,7 +92,7 @@ class Responses:
 
     def __init__(self, console: ConsolePage) -> None:
         self.cancelled: list[str] = []
-        self.listed = [reassignment(2, "running", 50), reassignment(1, "done", 100)]
+        self.listed = [reassignment(2, "running", 1), reassignment(1, "done", 2)]
         context = console.context
         context.route("**/cluster", lambda route: self._give(route, CLUSTER))
         context.route("**/cluster/health", lambda route: self._give(route, HEALTH))
@@ -105,7 +105,7 @@ class Responses:
     def _one(self, route: Route) -> None:
         if route.request.method == "DELETE":
             self.cancelled.append(route.request.url)
-            self.listed[0] = reassignment(2, "cancelled", 50)
+            self.listed[0] = reassignment(2, "cancelled", 1)
         self._give(route, self.listed[0])
 
 

@@ -24,6 +24,7 @@ export async function show(view) {
     const kind = KINDS[/** @type {keyof typeof KINDS} */ (health.status)];
     const isReplicated = cluster.workers.some((/** @type {any} */ worker) => worker.replicas);
     const { reassignments } = found;
+    const { replicas: _, ...warnings } = health.warnings; // the sentence says which units these are
     view.draw(
       { title: "Cluster", about: pill(health.status, kind) },
       h("p", { role: "status" }, summary(health)),
@@ -31,13 +32,12 @@ export async function show(view) {
         "div",
         { class: "problems" },
         banners(health.problems, "bad"),
-        banners(health.warnings, ""),
+        banners(warnings, ""),
       ),
       h(
         "div",
         { class: "tiles" },
-        tile("Nodes", `${count(health.nodes_alive)} of ${count(health.nodes)}`),
-        tile("Controller", health.controller ?? "–", "decides who leads"),
+        tile("Nodes", `${count(health.nodes_alive)} of ${count(health.nodes)}`, "are there"),
         tile("Units", count(health.units), `${count(health.units_behind.length)} not in sync`),
         tile("Partitions", count(health.partitions), `${count(health.partitions_offline)} take no writes`),
       ),

@@ -2,22 +2,21 @@
 
 import { count } from "../lib/format.js";
 
+const NAMED_UNITS = 8;
+
 /** @param {any} health */
 export function summary(health) {
   const missing = health.nodes - health.nodes_alive;
+  const taking = health.units_behind.filter((/** @type {number} */ unit) => !health.units_refusing.includes(unit));
   const parts = [
     missing ? `${count(missing)} of ${count(health.nodes)} ${missing === 1 ? "nodes is" : "nodes are"} gone` : "",
     health.controller === null ? "no node is the controller" : "",
-    named(health.units_without_leader, "has no leader", "have no leader"),
-    named(
-      health.units_refusing,
-      "takes no writes until more replicas are in sync",
-      "take no writes until more replicas are in sync",
-    ),
-    named(health.units_behind, "has replicas that are not in sync", "have replicas that are not in sync"),
-    named(health.units_moving, "is being reassigned", "are being reassigned"),
+    about(health, health.units_without_leader, "has", "have", "no leader"),
+    about(health, health.units_refusing, "takes", "take", "no writes until more replicas are in sync"),
+    about(health, taking, "has", "have", "replicas that are not in sync"),
+    about(health, health.units_moving, "is", "are", "being reassigned"),
   ].filter(Boolean);
-  if (!parts.length) parts.push(health.status === "ok" ? whole(health) : "this node takes no writes");
+  if (!parts.length) parts.push(health.status === "ok" ? whole(health) : "some partitions take no writes");
   const text = parts.join("; ");
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
@@ -30,6 +29,11 @@ function whole({ nodes, units }) {
     : `${all}, and all ${count(units)} units have a leader and all of their replicas`;
 }
 
-/** @param {number[]} units @param {string} one @param {string} many */
-const named = (units, one, many) =>
-  units.length === 0 ? "" : units.length === 1 ? `unit ${units[0]} ${one}` : `units ${units.join(", ")} ${many}`;
+/** @param {any} health @param {number[]} units @param {string} one @param {string} many @param {string} what */
+function about(health, units, one, many, what) {
+  if (!units.length) return "";
+  if (units.length === 1) return `unit ${units[0]} ${one} ${what}`;
+  if (units.length === health.units) return `all ${count(units.length)} units ${many} ${what}`;
+  const names = units.length > NAMED_UNITS ? `${count(units.length)} units` : `units ${units.join(", ")}`;
+  return `${names} ${many} ${what}`;
+}

@@ -25,8 +25,13 @@ export function reassignmentTable(rows) {
       },
       { name: "Progress", cell: ({ progress }) => [meter(progress.percent), `${progress.percent} %`] },
       { name: "Units", number: true, cell: ({ progress }) => part(progress.units_done, progress.units) },
-      { name: "Partitions", number: true, cell: ({ progress }) => part(progress.partitions_done, progress.partitions) },
-      { name: "Replicas", class: "grow", cell: (row) => row.units.map(change).join(" · ") },
+      {
+        name: "Partitions",
+        number: true,
+        class: "wide",
+        cell: ({ progress }) => part(progress.partitions_done, progress.partitions),
+      },
+      { name: "Replicas", class: "grow", cell: (row) => whole(row.units.map(change)) },
       { name: "Started", cell: (row) => ago(row.started_at) },
       { name: "Ended", class: "wide", cell: (row) => ago(row.ended_at) },
       {
@@ -40,6 +45,9 @@ export function reassignmentTable(rows) {
 
 /** @param {any} unit */
 const change = (unit) => `unit ${unit.unit}: ${unit.old_replicas.join(", ")} → ${unit.new_replicas.join(", ")}`;
+
+/** What may be cut is there as a whole below the pointer. @param {string[]} changes */
+const whole = (changes) => h("bdi", { title: changes.join("\n") }, changes.join(" · "));
 
 /** @param {number} done @param {number} all */
 const part = (done, all) => `${count(done)} of ${count(all)}`;

@@ -20,7 +20,7 @@ export function unitTable({ units, workers }, health) {
       { name: "Epoch", number: true, about: "Rises with every change of the leader", cell: (row) => count(row.epoch) },
       { name: "Replicas", class: "key", about: "The preferred leader first", cell: (row) => names(row.replicas) },
       { name: "In sync", cell: (row) => pill(names(row.isr), kind(row), `An ack needs ${row.min_isr}.`) },
-      { name: "On their way", class: "grow", cell: changes },
+      { name: "Changes and lag", class: "grow", cell: changes },
       { name: "Partitions", number: true, cell: (row) => count(row.partitions) },
       {
         name: "Restarts",
@@ -34,7 +34,8 @@ export function unitTable({ units, workers }, health) {
 }
 
 /** @param {string | undefined} state */
-const running = (state) => (state ? pill(state, state === "running" ? "good" : "bad", state) : "–");
+const running = (state) =>
+  state === "running" ? pill(state, "good") : state ? pill("missing", "bad", state) : "–";
 
 /** @param {string[]} nodes */
 const names = (nodes) => nodes.join(", ") || "none";
@@ -47,5 +48,5 @@ function changes(row) {
     row.removing.length ? `removing ${names(row.removing)}` : "",
     ...lags.map(([node, lag]) => `${node} lacks ${bytes(lag)}`),
   ].filter(Boolean);
-  return h("span", { class: parts.length ? "" : "soft" }, parts.join(" · ") || "–");
+  return parts.length ? h("bdi", { title: parts.join("\n") }, parts.join(" · ")) : h("span", { class: "soft" }, "–");
 }
