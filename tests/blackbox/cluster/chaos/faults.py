@@ -207,6 +207,19 @@ class Faults:
         _empty(self._cluster.nodes[node].data_dir)
         self._cluster.start(node)
 
+    def old_disk(self, node: int) -> None:
+        """It is away until no set has it any more, and another leader was there and is gone again."""
+        self._cluster.nodes[node].kill()
+        wait_until(lambda: self._is_left_out(node), TAKE_OVER_SECONDS, f"no set has node {node}")
+        self._pause((0.0, 3.0))
+        other = self._chance.choice([number for number in NODES if number != node])
+        self._cluster.nodes[other].kill()
+        self._start_all([other, node])
+
+    def _is_left_out(self, node: int) -> bool:
+        units = self._cluster.units()
+        return bool(units) and all(str(node) not in unit["isr"] for unit in units)
+
     def other_disk(self, node: int) -> None:
         """The node is started on a copy of another node's data, which it must refuse."""
         other = self._chance.choice([number for number in NODES if number != node])
@@ -254,7 +267,7 @@ class Faults:
 FAULTS: dict[str, Callable[[Faults, int], None]] = {
     name: member for name, member in vars(Faults).items() if not name.startswith("_") and name != "run"
 }
-ALONE = ("empty_disk", "other_disk", "full_disk", "failing_disk")
+ALONE = ("empty_disk", "old_disk", "other_disk", "full_disk", "failing_disk")
 """These take a replica away for longer, so all others have to be in sync: cause and end come with a whole cluster."""
 
 
