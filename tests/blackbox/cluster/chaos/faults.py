@@ -94,12 +94,12 @@ class Faults:
         for number in killed:
             self._cluster.nodes[number].kill()
         self._pause((0.0, 4.0))
-        self._start_all(killed)
+        self._cluster.start(*killed)
 
     def kill_all(self, node: int) -> None:
         for number in NODES:
             self._cluster.nodes[number].kill()
-        self._start_all(list(NODES))
+        self._cluster.start(*NODES)
 
     def pause(self, node: int) -> None:
         """It goes on as if nothing had happened."""
@@ -107,12 +107,6 @@ class Faults:
         os.kill(pid, signal.SIGSTOP)
         self._pause()
         os.kill(pid, signal.SIGCONT)
-
-    def _start_all(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self._cluster.nodes[number].start(wait=False)
-        for number in numbers:
-            self._cluster.nodes[number].wait_ready(90.0)
 
     def clock(self, node: int) -> None:
         """Its clock is hours wrong, until it is started again."""
@@ -214,7 +208,7 @@ class Faults:
         self._pause((0.0, 3.0))
         other = self._chance.choice([number for number in NODES if number != node])
         self._cluster.nodes[other].kill()
-        self._start_all([other, node])
+        self._cluster.start(other, node)
 
     def _is_left_out(self, node: int) -> bool:
         units = self._cluster.units()
