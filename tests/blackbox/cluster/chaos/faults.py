@@ -115,7 +115,7 @@ class Faults:
             pytest.skip("faketime is not installed")
         broker = self._cluster.nodes[node]
         broker.kill()
-        broker.prefix = [program, "-f", f"{self._chance.choice((-1, 1)) * self._chance.randint(1, 5)}h"]
+        broker.prefix = [program, "-f", f"{self._chance.choice((-5, -1, 1, 5)):+}h"]
         broker.environment["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
         try:
             self._cluster.start(node)
