@@ -1,6 +1,6 @@
 """Three nodes in virtual time, without faults but those of a test."""
 
-from quiver.testing.simulation.cluster.member import Member, Setting
+from quiver.testing.simulation.cluster.cluster import Cluster
 from quiver.testing.simulation.cluster.member_process import ClusterShape
 from quiver.testing.simulation.history import History
 from quiver.testing.simulation.processes import Processes, Program
@@ -14,8 +14,8 @@ class SimulatedCluster:
     def __init__(self, seed: int = 1, *, workers: int = 3) -> None:
         self.world, self.errors = World(seed), list[str]()
         self.network = SimulatedNetwork(self.world)
-        self.setting = Setting(self.world, self.network, ClusterShape(3, workers, 3, 2), self.errors.append)
-        self.members = [Member(self.setting, number) for number in (1, 2, 3)]
+        self.cluster = Cluster(self.world, self.network, ClusterShape(3, workers, 3, 2), self.errors.append)
+        self.members = self.cluster.members
         self._processes = Processes(self.world, self.network, History(self.world), self.errors.append)
 
     def __enter__(self) -> "SimulatedCluster":
@@ -30,7 +30,7 @@ class SimulatedCluster:
         self.world.discard()
 
     def wait_until_up(self) -> None:
-        assert self.world.run(lambda: all(each.is_up for each in self.members), at_most_seconds=60), self.errors
+        assert self.world.run(self.cluster.is_whole, at_most_seconds=60), self.errors
 
     def do(self, program: Program, address: str = EVERYBODY, *, seconds: float = 300) -> None:
         """Returns when it has ended."""

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, Generic, Protocol, TypeVar
 
 from quiver.client.connection.socket_reader import Incoming
-from quiver.system.network import Network, TcpNetwork
+from quiver.system.network import Network, TcpNetwork, tune
 
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
@@ -196,10 +196,8 @@ class Stream:
             await self._loop.sock_sendall(self._socket, memoryview(buffer)[sent:])
             sent = 0
 
-    def set_no_delay(self) -> None:
-        """Small requests are sent at once; nothing to do on a socket pair."""
-        if self._socket.family in (socket.AF_INET, socket.AF_INET6):
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def tune(self) -> None:
+        tune(self._socket)
 
     def end_sending(self) -> None:
         """Tells the other side that nothing more comes; its remaining data can still be received."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from quiver.client.connection.socket_reader import Gate, Incoming, SocketReader
+from quiver.system.network import tune
 
 __all__ = [
     "RUNS_COROUTINES",
@@ -176,10 +177,8 @@ class Stream:
             if sent:
                 pending[0] = memoryview(pending[0])[sent:]
 
-    def set_no_delay(self) -> None:
-        """Small requests are sent at once; nothing to do on a socket pair."""
-        if self._socket.family in (socket.AF_INET, socket.AF_INET6):
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def tune(self) -> None:
+        tune(self._socket)
 
     def end_sending(self) -> None:
         """The other side is told that nothing more comes; what it still has to say can be received."""

@@ -49,11 +49,15 @@ class RemoteEnd(NamedTuple):
     sock: socket.socket
     version: int
     """Of the protocol between nodes, as both have agreed."""
+    node: str = ""
+    """Its id."""
 
 
 class LocalEnd:
     """A worker of the same process, to be called without a socket."""
 
-    def __init__(self, connect: Callable[[str, Results], Channel]) -> None:
+    def __init__(self, connect: Callable[[str, Results], Channel], node: str = "") -> None:
+        self.node = node
+        """The id of this node, where workers move between nodes."""
         self.connect = connect
         """Gets the name of the caller."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -67,6 +67,8 @@ class OutgoingLink:
         self._channel: Channel | None = None
         self._left: list[Channel] = []
         """Channels that get no more calls, until the last result has come."""
+        self._nodes: dict[Channel, str] = {}
+        """Where each channel goes."""
         self._connecting: asyncio.Task[None] | None = None
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         self._not_before = 0.0
@@ -132,11 +134,17 @@ class OutgoingLink:
             self._left.append(channel)
             self._close_left()
 
-    def give_up(self, problem: str) -> None:
-        """Where the target was is nobody any more: what was sent there fails."""
+    def redirect(self, owner: str, nodes: Collection[str]) -> None:
+        """The target runs at the node `owner` now, or nowhere. Nobody waits for results of nodes that are gone."""
         for channel in self._channels:
-            channel.close()
-            self.broken(channel, problem)
+            node = self._nodes[channel]
+            if node == owner:
+                continue
+            if node not in nodes:
+                channel.close()
+                self.broken(channel, "is gone with its broker")
+            elif channel is self._channel:
+                self.leave()
 
     def end(self) -> None:
         """All workers are being stopped: calls go on, but to nobody who has stopped already."""
@@ -155,6 +163,7 @@ class OutgoingLink:
         for channel in self._channels:
             channel.close()
         self._channel, self._left = None, []
+        self._nodes.clear()
         self._fail(list(self._calls), "is no longer called: this worker stops")
         self._unsent, self._unsent_bytes = [], 0
 
@@ -213,12 +222,14 @@ class OutgoingLink:
 
     def _use(self, end: End) -> None:
         channel: Channel
+        node = ""
         if isinstance(end, LocalEnd):
-            channel = end.connect(f"worker {self._worker}", self)
+            channel, node = end.connect(f"worker {self._worker}", self), end.node
         else:
-            sock, version = end if isinstance(end, RemoteEnd) else (end, SPOKEN.newest)
+            sock, version, node = end if isinstance(end, RemoteEnd) else (end, SPOKEN.newest, "")
             channel = PacketChannel(sock, self._worker, self._name, self, version)
         self._channel = channel
+        self._nodes[channel] = node
         unsent, self._unsent, self._unsent_bytes = self._unsent, [], 0
         for correlation, request, payload, revision in unsent:
             if (call := self._calls.get(correlation)) is not None:
@@ -255,6 +266,7 @@ class OutgoingLink:
             self._pause()
         elif channel in self._left:
             self._left.remove(channel)
+        self._nodes.pop(channel, None)
         self._fail([correlation for correlation, call in self._calls.items() if call.channel is channel], reason)
 
     def replied(self, correlation: int, reply: "Reply[Any]") -> None:
@@ -308,6 +320,7 @@ class OutgoingLink:
         used = {id(call.channel) for call in self._calls.values()}
         for channel in [channel for channel in self._left if id(channel) not in used]:
             self._left.remove(channel)
+            self._nodes.pop(channel, None)
             channel.close()
 
     def _wake(self) -> None:

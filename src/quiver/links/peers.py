@@ -115,7 +115,7 @@ class Peers:
     @property
     def local_end(self) -> LocalEnd:
         """For the links of other workers of this process."""
-        return LocalEnd(self._accept_direct)
+        return LocalEnd(self._accept_direct, self.node)
 
     def end(self) -> None:
         """All workers are being stopped: calls to those that have stopped fail at once, and wait for no successor."""

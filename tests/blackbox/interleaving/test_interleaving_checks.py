@@ -217,6 +217,9 @@ def test_acked_stays_acked() -> None:
     assert "got it" in found(check_acked_stays_acked, [*acked, again])[0].sentence
     assert not found(check_acked_stays_acked, [acked[0], lease("ack", 2, M0, outcome="refused"), again])
     assert not found(check_acked_stays_acked, [*acked, event("reset", 2.5, group=QUEUE), again])
+    late = event("reset", 0.5, group=QUEUE, outcome="unknown", ended=0.9)  # by a worker that was paused
+    assert not found(check_acked_stays_acked, [*acked, late, again])
+    assert found(check_acked_stays_acked, [*acked, replace(late, outcome="ok"), again])
 
 
 def test_one_holder_at_a_time() -> None:

@@ -182,12 +182,12 @@ class Transfers(Client):
 class FullUse:
     """Publishers, consumers of both kinds, and transactions."""
 
-    def __init__(self, brokers: Brokers, first: BrokerProcess) -> None:
+    def __init__(self, brokers: Brokers, first: BrokerProcess, durability: str = "fsync") -> None:
         self._addresses = brokers.addresses
         with quiver.connect(first.address) as q:
-            q.topics.create("orders", partitions=PARTITIONS)
+            q.topics.create("orders", partitions=PARTITIONS, durability=durability)
             for topic in ("left", "right"):
-                q.topics.create(topic, partitions=2)
+                q.topics.create(topic, partitions=2, durability=durability)
         self._load = Load(brokers.addresses, "orders", PARTITIONS, window=500, linger="5ms", batch_bytes=4096)
         self._readers: list[Reader] = [
             Worker(brokers.addresses, "orders"),
@@ -346,7 +346,8 @@ def test_what_a_killed_broker_has_buffered_is_stored_while_another_one_runs(
 
 @pytest.mark.long
 @pytest.mark.timeout(300 + 40 * ROUNDS)
-def test_nothing_is_lost_over_many_faults(tmp_path: Path) -> None:
+@pytest.mark.parametrize("durability", ["fsync", "interval"])
+def test_nothing_is_lost_over_many_faults(tmp_path: Path, durability: str) -> None:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
     print(f"seed {SEED}, {ROUNDS} rounds")
@@ -357,7 +358,7 @@ def test_nothing_is_lost_over_many_faults(tmp_path: Path) -> None:
             for broker in brokers.brokers:
                 broker.start()
             await_owners(brokers[0], "n0", "n1", "n2")
-            use = FullUse(brokers, brokers[0])
+            use = FullUse(brokers, brokers[0], durability)
             for _ in range(ROUNDS):
                 use.goes_on()
                 _disturb(chance, brokers, cluster)

@@ -10,8 +10,10 @@ import pytest
 from quiver.links import outgoing
 from quiver.links.channel import LocalEnd, RemoteEnd
 from quiver.links.incoming import MetadataView
+from quiver.links.incoming_calls import OpenGate
 from quiver.links.peers import Peers
 from quiver.links.request import Handlers, PeerRequest, Reply
+from quiver.links.versions import SPOKEN
 from quiver.model.errors import (
     Overloaded,
     ProtocolError,
@@ -296,3 +298,65 @@ async def test_a_call_that_a_version_does_not_have(ours: int, theirs: int, found
 
 async def _no_dial(worker: int) -> LocalEnd:
     raise OSError(1, "nobody is called")
+
+
+class Nodes:
+    """Worker 0 calls worker 1, which may be at one node or another."""
+
+    def __init__(self) -> None:
+        self.others = {name: OtherWorker() for name in ("a", "b")}
+        self.at = {name: Peers(1, 2, self.dial, other.handlers) for name, other in self.others.items()}
+        for name, peers in self.at.items():
+            peers.node = name
+        self.owner = "a"
+        self.here = Peers(0, 2, self.dial, Handlers(), gate=OpenGate())
+
+    async def dial(self, worker: int) -> LocalEnd | RemoteEnd:
+        if self.owner == "a":
+            return self.at["a"].local_end
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        theirs.setblocking(False)
+        self.at[self.owner].accept(theirs)
+        return RemoteEnd(ours, SPOKEN.newest, self.owner)
+
+    def redirect(self, owner: str, nodes: list[str]) -> None:
+        link = self.here.links_to(1)
+        assert link is not None
+        link.redirect(owner, nodes)
+
+    async def close(self) -> None:
+        await asyncio.gather(self.here.close(), *(peers.close() for peers in self.at.values()))
+
+
+@pytest.mark.parametrize("owner", ["a", "b"])
+async def test_a_link_that_is_at_the_owner_already_stays(owner: str) -> None:
+    """Calls may reach a new owner before the caller's node takes notice that the owner has changed."""
+    nodes = Nodes()
+    nodes.owner = owner
+    call = asyncio.ensure_future(nodes.here.call(1, Wait()))
+    await nodes.others[owner].waiting.wait()
+    nodes.redirect(owner, [])
+    await asyncio.sleep(0)
+    assert not call.done()
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+    await nodes.close()
+
+
+async def test_calls_to_a_node_that_is_gone_fail_and_those_to_one_that_is_there_go_on() -> None:
+    nodes = Nodes()
+    first = asyncio.ensure_future(nodes.here.call(1, Wait()))
+    await nodes.others["a"].waiting.wait()
+    nodes.owner = "b"
+    nodes.redirect("b", ["a", "b"])
+    second = asyncio.ensure_future(nodes.here.call(1, Wait()))
+    await nodes.others["b"].waiting.wait()
+    assert not first.done()
+    nodes.redirect("b", ["b"])
+    with pytest.raises(WorkerUnavailable, match="gone with its broker"):
+        await first
+    assert not second.done()
+    second.cancel()
+    await asyncio.gather(second, return_exceptions=True)
+    await nodes.close()

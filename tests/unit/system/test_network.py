@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from quiver.model.errors import InvalidSetting
-from quiver.system.network import TcpNetwork
+from quiver.system.network import TcpNetwork, tune
 
 
 async def test_what_is_dialed_arrives_at_the_listener() -> None:
@@ -36,3 +36,21 @@ async def test_a_port_where_nobody_listens_refuses() -> None:
         sock.close()
     with pytest.raises(ConnectionRefusedError):
         await network.dial("127.0.0.1", port, 5.0)
+
+
+async def test_a_peer_that_is_gone_without_a_word_is_noticed() -> None:
+    network = TcpNetwork()
+    (listener, *others), port = await network.listen("127.0.0.1", 0)
+    dialed = await network.dial("127.0.0.1", port, 5.0)
+    tune(dialed)
+    assert dialed.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+    assert dialed.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 20
+    assert dialed.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
+    for sock in (dialed, listener, *others):
+        sock.close()
+
+
+def test_a_socket_pair_has_no_options_of_tcp() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        tune(ours)

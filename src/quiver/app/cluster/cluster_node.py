@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -210,15 +210,30 @@ class ClusterNode:
         """Where there is no other broker yet, everything begins here. Otherwise nobody is waited for."""
         try:
             async with asyncio.timeout(_ASSIGNED_SECONDS):
-                while any(self._parts.assignments.of(worker) is None for worker in range(self.state.workers)):
-                    changed = self.state.changed
+                assignments = self._parts.assignments
+                while True:
+                    changed = assignments.changed
+                    if all(assignments.of(worker) is not None for worker in range(self.state.workers)):
+                        return
                     await changed.wait()
         except TimeoutError:
             _log.warning("not all workers have a broker yet: nobody has decided")
 
     async def _redirect(self) -> None:
+        """Nodes and assignments may be known by two watches, of which either may be the later one."""
         while True:
-            changed = self.state.changed
+            changed = dict.fromkeys((self.state.changed, self._parts.assignments.changed))
             self._wiring.redirect()
             self._parts.on_nodes(list(self.state.nodes))
-            await changed.wait()
+            await _any_of(changed)
+
+
+async def _any_of(events: Iterable[asyncio.Event]) -> None:
+    """Returns when one of them is set."""
+    waits = [asyncio.get_running_loop().create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)

@@ -15,7 +15,7 @@ from quiver.links.peers import Peers
 from quiver.model.errors import QuiverError, UnsupportedVersion
 from quiver.routing.worker import Worker
 from quiver.system.backoff import Backoff
-from quiver.system.network import Network
+from quiver.system.network import Network, tune
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,6 @@ class Wiring:
         self.port = 0
         self.hosting: Hosting
         self.gateway: Worker
-        self._owners: dict[int, str] = {}
 
     async def listen(self, host: str, port: int) -> None:
         self._listeners, self.port = await self._network.listen(host, port)
@@ -86,16 +85,10 @@ class Wiring:
         for worker in range(self._state.workers):
             assignment = self._assignments.of(worker)
             owner = "" if assignment is None else assignment.node
-            before = self._owners.get(worker, owner)
-            self._owners[worker] = owner
-            for peers in self._all_peers if before != owner else ():
+            for peers in self._all_peers:
                 link = peers.links_to(worker)
-                if link is None:
-                    continue
-                if before not in self._state.nodes:
-                    link.give_up("is gone with its broker")
-                else:
-                    link.leave()
+                if link is not None:
+                    link.redirect(owner, self._state.nodes)
         for peers in self._all_peers:
             for node in [each for each in peers.known_nodes if each not in self._state.nodes]:
                 peers.forget_node(node)
@@ -122,12 +115,12 @@ class Wiring:
             return None
         sock = await self._network.dial(record.host, record.link_port, _CONNECT_SECONDS)
         try:
-            _tune(sock)
+            tune(sock)
             version = await self._handshake.call(sock, target)
         except BaseException:
             sock.close()
             raise
-        return RemoteEnd(sock, version)
+        return RemoteEnd(sock, version, node)
 
     def _on_connect(self, listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -139,7 +132,7 @@ class Wiring:
 
     async def _accept(self, sock: socket.socket) -> None:
         try:
-            _tune(sock)
+            tune(sock)
             target, version = await self._handshake.answer(sock, lambda wanted: self._local(wanted) is not None)
             peers = self._local(target)
             if peers is not None:
@@ -153,8 +146,3 @@ class Wiring:
             sock.close()
             raise
         sock.close()
-
-
-def _tune(sock: socket.socket) -> None:
-    if sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

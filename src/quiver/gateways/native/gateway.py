@@ -18,7 +18,7 @@ from quiver.protocol.packet import NO_CORRELATION, encode_packet
 from quiver.routing.facade import Facade
 from quiver.structures.ordered_set import OrderedSet
 from quiver.system.memory_budget import DEFAULT_BYTES, MemoryBudget
-from quiver.system.network import Network, TcpNetwork, arrivals_read
+from quiver.system.network import Network, TcpNetwork, arrivals_read, tune
 from quiver.telemetry.gateway_counts import GatewayCounts
 
 logger = logging.getLogger(__name__)
@@ -82,8 +82,7 @@ class NativeGateway:
         `read_before` is what another worker has read from it already.
         """
         sock.setblocking(False)
-        if sock.family in (socket.AF_INET, socket.AF_INET6):
-            _tune(sock)
+        tune(sock)
         self.counts.connections_total += 1
         if self._stopped:
             self._turn_away(sock, ShuttingDown())
@@ -171,15 +170,6 @@ class NativeGateway:
             now = loop.time()
             for connection in list(self._connections):
                 connection.check_deadlines(now)
-
-
-def _tune(sock: socket.socket) -> None:
-    """Responses are sent at once, and a peer that disappears without closing is noticed."""
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4)):
-        if hasattr(socket, option):
-            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
 
 
 def _peer(sock: socket.socket) -> str:

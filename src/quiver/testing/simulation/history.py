@@ -55,10 +55,13 @@ class History:
         self._world = world
         self._faults = [] if faults is None else faults
         self._parts: list[History] = []
+        self.stale_seconds = 0.0
+        """What is looked at may be as it was so long ago: a leader that was deposed may not know it."""
 
     def part(self) -> "History":
         """A separate part of the same world: each workload checks only what its own clients did."""
         part = History(self._world, self._faults)
+        part.stale_seconds = self.stale_seconds
         self._parts.append(part)
         return part
 
@@ -103,6 +106,10 @@ class History:
         else:
             self.end(event)
         return event
+
+    def as_of(self, look: Event) -> float:
+        """What had happened by then is seen by a look."""
+        return look.began - self.stale_seconds
 
     def was_disturbed(self, event: Event) -> bool:
         """Whether its request may have been sent twice, because a connection or a broker was lost meanwhile."""

@@ -105,8 +105,16 @@ class Run:
         if not self._until(self._parts.is_up, _START_SECONDS):
             return False
         for number, (place, workload) in enumerate(self._parts.workloads):
-            self._parts.processes.start(f"{place.name}/prepare-{number}", place.address, workload.prepare)
+            prepare = partial(self._prepare_one, workload)
+            self._parts.processes.start(f"{place.name}/prepare-{number}", place.address, prepare)
         return self._until(lambda: not self._parts.processes.running, _START_SECONDS)
+
+    async def _prepare_one(self, workload: Workload, process: ClientProcess) -> None:
+        """Nothing is broken yet."""
+        try:
+            await workload.prepare(process)
+        except QuiverError as error:
+            self._errors.append(f"{process.name} ended with {type(error).__name__}: {error}")
 
     def _disturb(self) -> bool:
         for place, workload in self._parts.workloads:

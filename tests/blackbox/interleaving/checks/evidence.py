@@ -12,6 +12,8 @@ from blackbox.interleaving.scenario import GROUPS, Group
 
 GAPS = ("kill", "stop", "supervisor", "one", "pause", "fault")
 """Troubles during which the broker, one of its workers or a node of a cluster does not answer."""
+LATE_SECONDS = 30.0
+"""A worker that was paused may still do what it was asked for before, when the caller no longer waits for it."""
 
 
 class Violation(NamedTuple):
@@ -84,8 +86,12 @@ class Evidence:
         return found if len(what) == 1 else sorted(found, key=lambda event: event.began)
 
     def resets(self, group: str) -> list[Event]:
-        """Those that may have been carried out."""
-        return [event for event in self._by_kind["reset"] if event.group == group and event.may_count]
+        """Those that may have been carried out, each as long as it may have taken."""
+        return [
+            event if event.outcome == "ok" else replace(event, ended=max(event.ended, event.began + LATE_SECONDS))
+            for event in self._by_kind["reset"]
+            if event.group == group and event.may_count
+        ]
 
     def was_gone_during(self, event: Event) -> bool:
         """Whether the broker, or one of its workers, was away meanwhile, so that a request was sent again."""

@@ -2,10 +2,7 @@
 
 from collections.abc import Iterator
 
-from blackbox.interleaving.checks.evidence import Evidence, Violation
-
-LATE_SECONDS = 30.0
-"""A worker that was paused may still do what it was asked for before, when the caller no longer waits for it."""
+from blackbox.interleaving.checks.evidence import LATE_SECONDS, Evidence, Violation
 
 
 def check_settings_hold(evidence: Evidence) -> Iterator[Violation]:

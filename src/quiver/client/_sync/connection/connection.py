@@ -86,7 +86,7 @@ class Connection:
 
     def open(self, client_id: str, timeout: float, worker: int = ANY_WORKER) -> None:
         """Does the handshake. Raises ConnectionLost, or the broker's own refusal."""
-        self._stream.set_no_delay()
+        self._stream.tune()
         self._reader.start()
         try:
             self._stream.send([PREFACE])

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from quiver.coordination.events import LeaseEnded, LeaseGranted
-from quiver.coordination.port import ChangeBatch
+from quiver.coordination.events import LeaseEnded, LeaseGranted, Proposed
+from quiver.coordination.port import ChangeBatch, Operation
 from quiver.coordination.state import CoordinationState
 from quiver.model.errors import CoordinationUnavailable
 from quiver.testing.simulation.system.network import SimulatedNetwork
@@ -66,6 +66,11 @@ class EtcdModel:
 
     def _send(self, process: str, respond: Respond, result: Any) -> None:
         self._world.later(self._network.delay_seconds(HOST, process), respond, result)
+
+    def write(self, operation: Operation) -> None:
+        """By an operator."""
+        self.state.apply(Proposed(0, [], [operation]))
+        self.changed()
 
     # leases
 

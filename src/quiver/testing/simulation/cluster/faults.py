@@ -1,10 +1,15 @@
 """What goes wrong in a simulated cluster: each seed has some kinds of faults, and its own pace."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from quiver.cluster.controller import begin_reassignment
+from quiver.cluster.membership import records
+from quiver.coordination.port import Delete, Operation, Put
+from quiver.replication.unit import unit_key
+from quiver.testing.simulation.cluster.cluster import Cluster
 from quiver.testing.simulation.cluster.etcd import HOST as ETCD
-from quiver.testing.simulation.cluster.member import Member, Setting
+from quiver.testing.simulation.cluster.member import Member
 from quiver.testing.simulation.history import History
 from quiver.testing.simulation.processes import Processes
 
@@ -18,27 +23,30 @@ _LONGEST_PAUSED_SECONDS = 6.0
 _LONGEST_AWAY_SECONDS = 5.0
 _LONGEST_SLOW_SECONDS = 5.0
 _LONGEST_FULL_SECONDS = 5.0
+_LONGEST_DRAINED_SECONDS = 10.0
 _LITTLE_BYTES = 1 << 20
 _HOUR_MS = 3_600_000
 
 
 class ClusterFaults:
-    def __init__(self, setting: Setting, history: History, members: Sequence[Member], processes: Processes) -> None:
-        self._setting, self._history, self._members, self._processes = setting, history, members, processes
-        self._world, self._network = setting.world, setting.network
+    def __init__(self, cluster: Cluster, history: History, processes: Processes) -> None:
+        self._cluster, self._history, self._processes = cluster, history, processes
+        self._members = cluster.members
+        self._world, self._network = cluster.world, cluster.network
         self._chance: random.Random = self._world.seeded("faults")
         self._is_over = False
         kinds: list[Callable[[Member], None]] = [
             self._kill, self._kill_within, self._cut_power, self._stop, self._pause,
             self._cut_links, self._cut_from_etcd, self._lose_etcd_leader, self._break_connections,
             self._slow_disk, self._fill_disk, self._slow_network, self._kill_client, self._step_clock,
+            self._strike_all, self._lose_disk, self._drain, self._reassign,
         ]  # fmt: skip
         self._kinds = [kind for kind in kinds if self._chance.random() < 0.5]
         self._longest_pause = self._chance.choice([2.0, 6.0, 15.0])
 
     @property
     def cuts_power(self) -> bool:
-        return self._cut_power in self._kinds
+        return self._cut_power in self._kinds or self._strike_all in self._kinds
 
     def begin(self) -> None:
         self._next()
@@ -48,6 +56,7 @@ class ClusterFaults:
         self._network.slowness = 1.0
         self._network.routes.heal()
         for member in self._members:
+            self._write(Delete(records.draining_key(str(member.number))))
             member.disk.slowness = 1.0
             member.disk.make_room()
             member.clock.step(0)
@@ -86,6 +95,14 @@ class ClusterFaults:
             member.kill()
             self._down(member)
 
+    def _strike_all(self, member: Member) -> None:
+        """All machines lose their power, or all processes are killed."""
+        is_power = self._chance.random() < 0.5
+        self._fault("all lose power" if is_power else "all are killed", _LONGEST_DOWN_SECONDS)
+        for each in self._members:
+            (each.cut_power if is_power else each.kill)()
+            self._down(each)
+
     def _kill_within(self, member: Member) -> None:
         if member.is_running:
             self._fault("killed at a file operation", _LONGEST_DOWN_SECONDS, node=member.name)
@@ -120,6 +137,26 @@ class ClusterFaults:
         self._history.saw("clock step", "world", node=member.name, milliseconds=milliseconds)
         member.clock.step(milliseconds)
 
+    # operators
+
+    def _write(self, operation: Operation) -> None:
+        self._cluster.etcd.write(operation)
+
+    def _drain(self, member: Member) -> None:
+        key = records.draining_key(str(member.number))
+        self._fault("drain", _LONGEST_DRAINED_SECONDS, node=member.name)
+        self._write(Put(key, b""))
+        self._world.later(self._seconds(_LONGEST_DRAINED_SECONDS), self._write, Delete(key))
+
+    def _reassign(self, member: Member) -> None:
+        """A unit moves to some of the nodes, in another order."""
+        units = self._cluster.units()
+        if units:
+            worker = self._chance.choice(list(units))
+            target = self._chance.sample([each.number for each in self._members], self._cluster.shape.replicas)
+            self._fault("reassign", worker=worker, target=target)
+            self._write(Put(unit_key(worker), begin_reassignment(units[worker], target).key_value))
+
     # the network
 
     def _cut_links(self, member: Member) -> None:
@@ -145,12 +182,11 @@ class ClusterFaults:
     def _lose_etcd_leader(self, member: Member) -> None:
         seconds = self._seconds(_LONGEST_AWAY_SECONDS)
         self._fault("etcd has no leader", seconds, seconds=seconds)
-        self._setting.etcd.lose_leader(seconds)
+        self._cluster.etcd.lose_leader(seconds)
 
     def _break_connections(self, member: Member) -> None:
-        for _ in range(self._chance.choice([1, 1, 1, 5, 30])):
-            if self._network.cut_one():
-                self._fault("connection cut")
+        count = sum(self._network.cut_one() for _ in range(self._chance.choice([1, 1, 1, 5, 30])))
+        self._fault("connections cut", count=count)
 
     def _slow_network(self, member: Member) -> None:
         self._network.slowness = self._chance.choice([10.0, 100.0])
@@ -163,6 +199,13 @@ class ClusterFaults:
         member.disk.slowness = self._chance.choice([10.0, 100.0, 500.0])
         self._fault("slow disk", _LONGEST_SLOW_SECONDS, node=member.name, times=member.disk.slowness)
         self._world.later(self._seconds(_LONGEST_SLOW_SECONDS), setattr, member.disk, "slowness", 1.0)
+
+    def _lose_disk(self, member: Member) -> None:
+        """A new machine with an empty disk takes the place of one; of a whole cluster, or something may be lost."""
+        if self._cluster.is_whole():
+            self._fault("disk lost", _LONGEST_DOWN_SECONDS, node=member.name)
+            member.lose_disk()
+            self._down(member)
 
     def _fill_disk(self, member: Member) -> None:
         """Little is free, which the broker sees, or a write fails, soon and without a warning."""

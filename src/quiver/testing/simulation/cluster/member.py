@@ -99,6 +99,12 @@ class Member:
             process.lose_power()
         self.disk.cut_power()
 
+    def lose_disk(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.lose_power()
+        self.disk.erase()
+
     def kill_within(self, operations: int) -> None:
         """Ends in the middle of one of the next changes to files, and is started again."""
         if self._process is not None:

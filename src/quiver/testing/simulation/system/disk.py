@@ -118,6 +118,10 @@ class Disk:
         """Only what was synced is sure to be there afterwards."""
         self.root = self.root.after_cut(self._chance)
 
+    def erase(self) -> None:
+        """Another disk, with nothing on it."""
+        self.root = Directory()
+
     def directory(self, path: Path) -> Directory:
         """FileNotFoundError, NotADirectoryError."""
         found = self._find(path)

@@ -144,7 +144,10 @@ class SimulatedLoop:
     def create_task(
         self, coro: Coroutine[Any, Any, Any], *, name: str | None = None, context: Context | None = None
     ) -> "asyncio.Task[Any]":
-        return asyncio.Task(coro, loop=self.as_loop, name=name, context=context)
+        task = asyncio.Task(coro, loop=self.as_loop, name=name, context=context)
+        if self.is_dead:
+            self._kept.append(task)
+        return task
 
     def get_debug(self) -> bool:
         return False

@@ -12,6 +12,8 @@ from quiver.testing.simulation.world import World
 
 _SHORTEST_SECONDS = 0.0001
 _LONG_SECONDS = 0.05
+_KEEP_ALIVE_SECONDS = 20.0
+"""Within this time an idle connection is used, to see whether the other machine is there."""
 _NO_ANSWER_SECONDS = 130.0
 """A machine without power says nothing to whoever connects to it."""
 
@@ -71,7 +73,7 @@ class SimulatedNetwork:
 
     def power_back(self, host: str) -> None:
         for end in self._dark.pop(host, []):
-            end.forget()
+            end.forget(self._chance.random() * _KEEP_ALIVE_SECONDS)
 
     def _take_ends(self, process: str) -> list[SimulatedSocket]:
         for place, listeners in self._listeners.items():

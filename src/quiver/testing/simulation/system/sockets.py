@@ -166,12 +166,13 @@ class SimulatedSocket:
             self._received.clear()
             self._changed()
 
-    def forget(self) -> None:
-        """The machine has lost its power and is back: whatever comes for this connection is answered by a reset."""
+    def forget(self, probe_seconds: float) -> None:
+        """The machine has lost its power and is back: whatever comes for this connection is answered by a reset. What
+        was sent before comes again, and something comes after a while."""
         self.is_closed = True
         self._reader = self._writer = None
-        if self._received and self.peer is not None:
-            self._travel(self.peer.reset)
+        if self.peer is not None:
+            self._world.later(0.0 if self._received else probe_seconds, self._travel, self.peer.reset)
 
     def _travel(self, arrival: Any, *args: Any) -> None:
         """Things sent one after the other arrive in that order."""

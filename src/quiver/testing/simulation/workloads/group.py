@@ -188,7 +188,7 @@ class GroupWorkload:
                 known[partition].append((event.ended, offset or 0))
         for event in looks:
             for partition, offset in event.details["committed"].items():
-                before = max((at for ended, at in known[partition] if ended < event.began), default=0)
+                before = max((at for ended, at in known[partition] if ended < self._history.as_of(event)), default=0)
                 if (offset or 0) < before:
                     yield Violation(
                         f"{partition} was committed up to {before}, and is at {offset} at {event.began:.4f}"
@@ -202,7 +202,7 @@ class GroupWorkload:
         stored = self._stored_offsets()
         for event in self._history.of("look"):
             for partition, offset in event.details.get("committed", {}).items():
-                possible = self._positions.possible(partition, event.began, event.ended)
+                possible = self._positions.possible(partition, self._history.as_of(event), event.ended)
                 pairs = [sorted((offset or 0, each)) for each in possible]
                 if not any(_is_first(high, low, stored[partition]) for low, high in pairs):
                     yield Violation(f"{partition} is at {offset} at {event.began:.4f}, and not at {sorted(possible)}")

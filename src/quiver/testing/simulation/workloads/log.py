@@ -130,7 +130,8 @@ class LogWorkload:
             for value, count in found.items():
                 if count > 1 or producer not in value:
                     yield Violation(f"a search for {producer} has found {value} {count} times", value)
-            acked = (e for e in self._history.of("publish") if e.outcome == "ok" and e.ended < search.began)
+            since = self._history.as_of(search)
+            acked = (e for e in self._history.of("publish") if e.outcome == "ok" and e.ended < since)
             for value in (event.details["value"] for event in acked):
                 if producer in value and value not in found:
                     yield Violation(f"a search at {search.began:.4f} has not found {value}", value)
