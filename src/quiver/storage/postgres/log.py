@@ -82,10 +82,7 @@ class PostgresLog:
 
     @property
     def outage(self) -> StorageUnavailable | None:
-        problem, buffer = self._resources.database.problem, self._resources.buffer
-        if problem is None:
-            return None
-        return StorageUnavailable(problem=problem if buffer is None or buffer.problem is None else buffer.problem)
+        return self._resources.outage
 
     @property
     def has_buffer(self) -> bool:
