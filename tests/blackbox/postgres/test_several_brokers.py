@@ -284,8 +284,16 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
         ("n0", "alive", 2),
         ("n1", "alive", 2),
     ]
+    assert [each["leaders"] for each in nodes["nodes"]] == [each["workers"] for each in nodes["nodes"]]
+    units = first.request("GET", "/cluster")[1]["units"]
+    assert [unit["unit"] for unit in units] == [0, 1, 2, 3]
+    assert all(unit["replicas"] == unit["isr"] == [unit["leader"]] for unit in units)
+    health = second.request("GET", "/cluster/health")[1]
+    assert (health["status"], health["nodes"], health["nodes_alive"], health["units"]) == ("ok", 2, 2, 4)
+    assert health["controller"] in ("n0", "n1")
     assert run_cli(second.address, "cluster", "drain", "n0").returncode == 0
     await_owners(second, "n1")
+    assert {unit["leader"] for unit in first.request("GET", "/cluster")[1]["units"]} == {"n1"}
     assert [each["state"] for each in second.request("GET", "/cluster")[1]["nodes"]] == ["draining", "alive"]
     assert second.request("POST", "/cluster/rebalance") == (200, {"moving": {}})
     shown = run_cli(second.address, "cluster", "nodes").stdout.decode()
