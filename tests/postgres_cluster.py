@@ -44,7 +44,11 @@ class PostgresCluster:
 
     @property
     def address(self) -> str:
-        return f"postgresql://{USER}@127.0.0.1:{self.port}/postgres"
+        return self.address_at(self.port)
+
+    def address_at(self, port: int) -> str:
+        """Through a relay, for example."""
+        return f"postgresql://{USER}@127.0.0.1:{port}/postgres"
 
     def give(self, directory: Path) -> None:
         """Makes a directory usable for the server."""

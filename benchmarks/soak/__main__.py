@@ -23,7 +23,7 @@ from benchmarks.soak.samples import SCHEMA, Sample, Sampler
 from benchmarks.soak.verdict import verdict
 
 ENGINES = ("local", "postgres")
-RUNS: dict[str, Callable[[Broker, float], dict[str, Role]]] = {"load": load_roles, "churn": churn_roles}
+RUNS: dict[str, Callable[[Broker, float, float], dict[str, Role]]] = {"load": load_roles, "churn": churn_roles}
 SAMPLES = 200
 """Of each run."""
 GRACE_SECONDS = 120.0
@@ -61,7 +61,7 @@ def main() -> int:
         about = {"started": started, "machine": machine(Path(folder)), "source": source(), "versions": versions()}
         for engine in engines:
             for kind in RUNS:
-                run = _soak(engine, kind, seconds, Path(folder))
+                run = _soak(engine, kind, seconds, arguments.share, Path(folder))
                 runs.append(run)
                 _write(directory, run, {**about, "runs": runs})
     return 1 if any(run.verdict.startswith("grows") for run in runs) else 0
@@ -74,11 +74,11 @@ def _is_installed(engine: str) -> bool:
     return True
 
 
-def _soak(engine: str, kind: str, seconds: float, scratch: Path) -> SoakRun:
+def _soak(engine: str, kind: str, seconds: float, share: float, scratch: Path) -> SoakRun:
     with _database(engine, scratch / f"{engine}-{kind}-database") as address:
         storage = () if address is None else ("--storage", f"{address}?schema={SCHEMA}")
         with Broker(scratch / f"{engine}-{kind}", *storage) as broker:
-            roles = RUNS[kind](broker, seconds)
+            roles = RUNS[kind](broker, seconds, share)
             with Sampler(broker, address, max(0.5, seconds / SAMPLES)) as sampler:
                 outcomes = run_roles(roles, timeout=seconds + GRACE_SECONDS)
     done = {name: outcome.result for name, outcome in outcomes.items()}
@@ -117,6 +117,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--seconds", type=_positive, default=3600.0, help="of all runs together (default: an hour)")
     parser.add_argument("--engines", type=_engines, default=list(ENGINES), help="local,postgres")
+    parser.add_argument("--share", type=_share, default=1.0, help="of the time in which clients work (default: 1)")
     parser.add_argument("--directory", type=Path, default=Path("soak"), help="where results go (default: ./soak)")
     parser.add_argument("--scratch", type=Path, default=Path("/var/tmp"), help="where data is written (a real disk)")
     return parser.parse_args()
@@ -127,6 +128,13 @@ def _engines(text: str) -> list[str]:
     if not names or set(names) - set(ENGINES):
         raise argparse.ArgumentTypeError(f"choose from {', '.join(ENGINES)}")
     return names
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError("a number above 0, up to 1")
+    return share
 
 
 def _positive(text: str) -> float:

@@ -8,6 +8,7 @@ import time
 import quiver
 from benchmarks.roles import Role, Watch
 from benchmarks.servers.broker import Broker
+from benchmarks.soak.throttle import Throttle
 from benchmarks.workloads.queues.queen import Caller
 
 PROCESSES = 2
@@ -16,17 +17,17 @@ REJECTED = 4
 PARTITIONS = 50
 
 
-def churn_roles(broker: Broker, seconds: float) -> dict[str, Role]:
+def churn_roles(broker: Broker, seconds: float, share: float) -> dict[str, Role]:
     return {
-        f"churn {number}": Role(_churn, (broker.address, broker.http_port, number, seconds))
+        f"churn {number}": Role(_churn, (broker.address, broker.http_port, number, seconds, share))
         for number in range(PROCESSES)
     }
 
 
-def _churn(address: str, http_port: int, number: int, seconds: float, watch: Watch) -> int:
+def _churn(address: str, http_port: int, number: int, seconds: float, share: float, watch: Watch) -> int:
     rounds = 0
     watch.start()
-    until = time.monotonic() + seconds
+    throttle, until = Throttle(share), time.monotonic() + seconds
     while time.monotonic() < until:
         name = f"churn-{number}-{rounds}"
         with quiver.connect(address) as client:
@@ -36,6 +37,7 @@ def _churn(address: str, http_port: int, number: int, seconds: float, watch: Wat
             _delete(client, name)
         _queue(Caller(http_port), f"{name}-queen")
         rounds += 1
+        throttle.pause()
     return rounds
 
 

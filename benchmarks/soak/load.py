@@ -8,6 +8,7 @@ import quiver
 from benchmarks.payload import Payload
 from benchmarks.roles import Role, Watch
 from benchmarks.servers.broker import Broker
+from benchmarks.soak.throttle import Throttle
 from benchmarks.workloads.queues.queen import Caller
 
 CHUNK, CHUNKS = 5_000, 8
@@ -18,15 +19,15 @@ LIMITS: Any = {"segment_bytes": "4MiB", "retention_bytes": "16MiB"}
 PAYLOAD = Payload(100)
 
 
-def load_roles(broker: Broker, seconds: float) -> dict[str, Role]:
+def load_roles(broker: Broker, seconds: float, share: float) -> dict[str, Role]:
     return {
-        "stream": Role(_stream, (broker.address, seconds)),
-        "jobs": Role(_jobs, (broker.address, seconds)),
-        "queen": Role(_queen, (broker.address, broker.http_port, seconds)),
+        "stream": Role(_stream, (broker.address, seconds, share)),
+        "jobs": Role(_jobs, (broker.address, seconds, share)),
+        "queen": Role(_queen, (broker.address, broker.http_port, seconds, share)),
     }
 
 
-def _stream(address: str, seconds: float, watch: Watch) -> int:
+def _stream(address: str, seconds: float, share: float, watch: Watch) -> int:
     """Everything that is published is read before more is."""
     bodies = itertools.cycle(PAYLOAD.different(CHUNK * CHUNKS))
     sent = received = 0
@@ -35,7 +36,7 @@ def _stream(address: str, seconds: float, watch: Watch) -> int:
         with client.producer("stream") as producer, client.read("stream", start="earliest") as reader:
             batches: Any = reader.batches()
             watch.start()
-            until = time.monotonic() + seconds
+            throttle, until = Throttle(share), time.monotonic() + seconds
             while time.monotonic() < until:
                 for _ in range(CHUNKS):
                     producer.send_many(list(itertools.islice(bodies, CHUNK)))
@@ -43,10 +44,11 @@ def _stream(address: str, seconds: float, watch: Watch) -> int:
                 sent += CHUNK * CHUNKS
                 while received < sent:
                     received += next(batches).num_rows
+                throttle.pause()
     return received
 
 
-def _jobs(address: str, seconds: float, watch: Watch) -> int:
+def _jobs(address: str, seconds: float, share: float, watch: Watch) -> int:
     """Jobs with keys; one batch in ten fails and comes again."""
     bodies = PAYLOAD.different(JOBS)
     keys = [b"key-%d" % (number % 100) for number in range(JOBS)]
@@ -56,7 +58,7 @@ def _jobs(address: str, seconds: float, watch: Watch) -> int:
         with client.producer("jobs") as producer, client.work("jobs", group="soak", max_messages=BATCH) as work:
             batches: Any = work.batches()
             watch.start()
-            until = time.monotonic() + seconds
+            throttle, until = Throttle(share), time.monotonic() + seconds
             while time.monotonic() < until:
                 producer.send_many(bodies, keys=keys)
                 producer.flush()
@@ -69,10 +71,11 @@ def _jobs(address: str, seconds: float, watch: Watch) -> int:
                     else:
                         batch.nack(counted=False)
                 done += JOBS
+                throttle.pause()
     return done
 
 
-def _queen(address: str, http_port: int, seconds: float, watch: Watch) -> int:
+def _queen(address: str, http_port: int, seconds: float, share: float, watch: Watch) -> int:
     caller, done = Caller(http_port), 0
     caller.call("POST", "/configure", {"queue": "queen", "options": {"dedupWindowSeconds": 0}})
     with quiver.connect(address) as client:
@@ -80,8 +83,10 @@ def _queen(address: str, http_port: int, seconds: float, watch: Watch) -> int:
     caller.close()
     watch.start()
     caller = Caller(http_port)  # the broker closes connections on which nothing happens for a while
-    until = time.monotonic() + seconds
+    throttle, until = Throttle(share), time.monotonic() + seconds
     while time.monotonic() < until:
         caller.push("queen", [f"partition-{number % PARTITIONS}" for number in range(BATCH)])
         done += caller.drain("queen", BATCH)
+        caller.close()  # the broker does so when nothing happens for a while; the next request opens it again
+        throttle.pause()
     return done

@@ -1,6 +1,6 @@
 """A cluster as its brokers show it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 
@@ -52,6 +52,39 @@ class MemberNode(NamedTuple):
     """The most that it sends to replicas that are not in sync; 0: no limit."""
 
 
+class UnitMove(NamedTuple):
+    """A unit that operators have given other replicas."""
+
+    worker: int
+    state: str
+    """running, done, cancelled, timed_out, or replaced: it got another target."""
+    target: list[str]
+    """Nodes, the preferred leader first."""
+    before: list[str]
+    """Where it goes back to when it is cancelled."""
+    replicas: ReplicaSet | None
+    """What there is now."""
+
+
+class ReassignmentOptions(NamedTuple):
+    throttle_bytes_per_sec: int = 0
+    """What new replicas get at most; 0: the limit of the leader's node counts."""
+    timeout_ms: int = 0
+    """A unit that is not in sync in this time goes back; 0: it may take as long as it takes."""
+
+
+class ReassignmentProgress(NamedTuple):
+    number: int
+    """0: nothing was done."""
+    state: str
+    """That of its units: running while one of them is."""
+    moves: list[UnitMove]
+    started_ms: int
+    ended_ms: int
+    """0: it goes on."""
+    options: ReassignmentOptions
+
+
 class ClusterMembers(NamedTuple):
     node: str
     """The one that was asked."""
@@ -89,7 +122,19 @@ class ClusterMembership(Protocol):
     def warnings(self) -> dict[str, str]: ...
 
     async def reassign(
-        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
-    ) -> ReplicaSet:
-        """NotSupported where there are no replicas."""
+        self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
+    ) -> ReassignmentProgress:
+        """By worker: nodes, the preferred leader first. NotSupported where there are no replicas."""
+        ...
+
+    def reassignments(self) -> list[ReassignmentProgress]:
+        """The newest first; the last 50."""
+        ...
+
+    def reassignment(self, number: int) -> ReassignmentProgress:
+        """ReassignmentNotFound where there is none, or no longer."""
+        ...
+
+    async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
+        """What is on its way goes back; the same error."""
         ...

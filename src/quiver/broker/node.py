@@ -1,14 +1,20 @@
 """The node as a whole: whether it is well, and which workers it has."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from quiver.broker.health import Health, HealthReport
-from quiver.broker.members import ClusterMembers, MemberNode, ReplicaSet, WorkerPlace
+from quiver.broker.members import (
+    ClusterMembers,
+    MemberNode,
+    ReassignmentOptions,
+    ReassignmentProgress,
+    WorkerPlace,
+)
 from quiver.cluster.placement import Placement
-from quiver.model.errors import NotSupported
-from quiver.model.names import StartEpoch
+from quiver.model.errors import NotSupported, ReassignmentNotFound
+from quiver.model.names import StartEpoch, sole_leader_epoch
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
 
@@ -20,6 +26,8 @@ class WorkerStatus(NamedTuple):
     partitions: int
     """That it owns."""
     group_shards: list[int]
+    leader_epoch: int = 0
+    """Of what it owns; rises with every start."""
 
 
 class ClusterStatus(NamedTuple):
@@ -61,7 +69,8 @@ class NodeStatus:
 
     async def worker(self) -> WorkerStatus:
         placement, pid, partitions = self._placement, os.getpid(), len(self._partitions.owned_places())
-        return WorkerStatus(placement.worker, pid, self.uptime_seconds, partitions, placement.owned_shards())
+        uptime, shards, epoch = self.uptime_seconds, placement.owned_shards(), sole_leader_epoch(self.start_epoch)
+        return WorkerStatus(placement.worker, pid, uptime, partitions, shards, epoch)
 
     async def cluster(self) -> ClusterStatus:
         return ClusterStatus([await self.worker()], {})
@@ -84,9 +93,18 @@ class NodeStatus:
         raise _alone()
 
     async def reassign(
-        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
-    ) -> ReplicaSet:
+        self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
+    ) -> ReassignmentProgress:
         raise _alone()
+
+    def reassignments(self) -> list[ReassignmentProgress]:
+        return []
+
+    def reassignment(self, number: int) -> ReassignmentProgress:
+        raise ReassignmentNotFound(reassignment=number)
+
+    async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
+        raise ReassignmentNotFound(reassignment=number)
 
 
 def _alone() -> NotSupported:

@@ -41,18 +41,25 @@ def next_unit(unit: Unit, nodes: Nodes) -> Unit | None:
 
 
 def _without_lost(unit: Unit, nodes: Nodes) -> Unit:
-    """Members of a unit that acks before it syncs do not count if they have stopped uncleanly since they joined,
-    unless all have, and are back: then what they have is what is left."""
-    members = dict.fromkeys((*unit.isr, *unit.elr))
-    lost = {node for node in members if node in nodes and nodes[node].lost_at > unit.joined.get(node, 0)}
-    if not lost or not unit.is_volatile:
+    """Members that may have lost something do not count, unless all may, and are back: then what they have is what
+    is left."""
+    lost = _lost(unit, nodes)
+    if not lost:
         return unit
-    if lost >= members.keys():
+    if lost >= {*unit.isr, *unit.elr}:
         joined = {**unit.joined, **{node: nodes[node].incarnation for node in lost}}
         return msgspec.structs.replace(unit, joined=joined, loss_epoch=unit.epoch + 1)
     isr = tuple(node for node in unit.isr if node not in lost)
     elr = tuple(node for node in unit.elr if node not in lost)
     return msgspec.structs.replace(unit, isr=isr, elr=elr)
+
+
+def _lost(unit: Unit, nodes: Nodes) -> set[int]:
+    """Members of a unit that acks before it syncs that have stopped uncleanly since they joined."""
+    if not unit.is_volatile:
+        return set()
+    members = (*unit.isr, *unit.elr)
+    return {node for node in members if node in nodes and nodes[node].lost_at > unit.joined.get(node, 0)}
 
 
 def _leads(unit: Unit, nodes: Nodes) -> bool:
@@ -79,7 +86,8 @@ def _elected(unit: Unit, nodes: Nodes) -> Unit | None:
 
 def _preferred(unit: Unit, nodes: Nodes) -> Unit | None:
     """The first of the list that is in the set leads, and no node that is about to leave if another one can."""
-    candidates = [node for node in _in_order(unit) if node in unit.isr and node in nodes]
+    lost = _lost(unit, nodes)
+    candidates = [node for node in _in_order(unit) if node in unit.isr and node in nodes and node not in lost]
     best = _best(candidates, nodes) if candidates else unit.leader
     if best == unit.leader or (nodes[best].state == "draining" and nodes[unit.leader].state != "draining"):
         return None
@@ -92,7 +100,8 @@ def _reassigned(unit: Unit, nodes: Nodes) -> Unit | None:
         return None
     replicas = tuple(node for node in unit.replicas if node not in unit.removing)
     isr = tuple(node for node in unit.isr if node not in unit.removing)
-    if not replicas or not any(node in nodes for node in isr) or len(isr) < min(unit.min_isr, len(replicas)):
+    whole = set(isr) - _lost(unit, nodes)
+    if not replicas or not whole & nodes.keys() or len(whole) < min(unit.min_isr, len(replicas)):
         return None
     elr = tuple(node for node in unit.elr if node not in unit.removing)
     done = msgspec.structs.replace(unit, replicas=replicas, isr=isr, elr=elr, adding=(), removing=())
@@ -116,19 +125,16 @@ def _best(candidates: Sequence[int], nodes: Nodes) -> int:
 
 def begin_reassignment(unit: Unit, target: Sequence[int], *, throttle_bytes_per_sec: int = 0) -> Unit:
     """The unit on its way to another list of replicas. Another target may be set at any time, also the list from
-    before, which cancels it. The limit counts until it is done; 0: none of its own."""
+    before, which cancels it. A node that was being added stays, as one to be removed, if it may be the only one that
+    has everything. The limit counts until it is done; 0: none of its own."""
     old = [node for node in unit.replicas if node not in unit.adding]
+    members = [node for node in unit.adding if node in unit.isr or node in unit.elr]
     adding = tuple(node for node in target if node not in old)
-    removing = tuple(node for node in old if node not in target)
-    kept = tuple(dict.fromkeys((*target, *old)))
-    isr = tuple(node for node in unit.isr if node in kept)
+    kept = tuple(dict.fromkeys((*target, *old, *members)))
+    removing = tuple(node for node in kept if node not in target)
+    throttle = throttle_bytes_per_sec if adding else 0
     return msgspec.structs.replace(
-        unit,
-        replicas=kept,
-        isr=isr,
-        adding=adding,
-        removing=removing,
-        throttle_bytes_per_sec=throttle_bytes_per_sec if adding else 0,
+        unit, replicas=kept, adding=adding, removing=removing, throttle_bytes_per_sec=throttle
     )
 
 

@@ -366,6 +366,13 @@ class NodeInUse(QuiverError):
     sentence = "node {node} is alive; drain and stop it before you remove it"
 
 
+class ReassignmentNotFound(QuiverError):
+    code, status = "reassignment_not_found", 404
+    sentence = (
+        "there is no reassignment {reassignment!r}: the last fifty are known; GET /admin/reassignment lists them"
+    )
+
+
 class DataDirectoryInUse(QuiverError):
     code, status = "data_directory_in_use", 409
     sentence = "{path} is held by process {pid}; stop that process or choose another --data-dir"

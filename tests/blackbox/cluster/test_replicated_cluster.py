@@ -1,6 +1,8 @@
 """Three nodes with replicas, on a real etcd: what is acked outlives any of them."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -212,8 +214,7 @@ def test_a_new_node_takes_replicas_over(cluster: Nodes) -> None:
         cluster.add(4, "--catch-up-bytes-per-second", "50MiB").wait_ready(SECONDS)
         cli = Cli(cluster.nodes[1].address)
         planned = json.loads(cli("cluster", "reassign", "0", "4,2,3", "--dry-run", "-o", "json").stdout)
-        assert planned["adding"] == ["4"]
-        assert planned["throttle_bytes_per_sec"] == 0
+        assert (planned["units"][0]["adding"], planned["throttle_bytes_per_sec"]) == (["4"], None)
         assert set(cluster.status(1)["workers"][0]["replicas"]) == {"1", "2", "3"}, "nothing was done"
         begun = json.loads(cli("cluster", "reassign", "0", "4,2,3", "--throttle", "20MiB", "-o", "json").stdout)
         assert begun["throttle_bytes_per_sec"] == 20 * MIB
@@ -237,3 +238,115 @@ def test_a_new_node_takes_replicas_over(cluster: Nodes) -> None:
         cluster.await_all_in_sync(2)
         values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
     assert values == list(range(30))
+
+
+def test_partitions_are_reassigned_with_their_units(cluster: Nodes) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=12)
+        for number in range(60):
+            q.publish("orders", b"%d" % number, key=b"%d" % number)
+        cluster.await_all_in_sync(1)
+        cluster.add(4).wait_ready(SECONDS)
+        moves = Moves(cluster, asked=2)
+        before = moves.partition(0)
+        assert (before["isr"], before["leader"] in before["replicas"]) == (before["replicas"], True)
+        old, target = before["replicas"], ["4", *before["replicas"][1:]]
+        wanted = {"partitions": [{"topic": "orders", "partition": 0, "new_replicas": [int(node) for node in target]}]}
+        moves.check_a_dry_run(wanted, before, target)
+        # one that cannot go on is cancelled, and another one takes too long
+        number = moves.begin_without_node_4(wanted)
+        assert moves.get(number)["state"] == "running"
+        assert moves.unit(before["unit"])["adding"] == ["4"]
+        assert moves.call("GET", "/admin/topics/orders/scaling-status")["moving_partitions"] == 2
+        assert moves.call("GET", "/cluster/health")["units_moving"] == [before["unit"]]
+        shown = moves.cli("cluster", "reassignments", str(number), "--cancel").stdout.decode()
+        assert "cancelled" in shown
+        wait_until(lambda: moves.is_settled(before["unit"], old), SECONDS, "it is back")
+        assert moves.get(number)["state"] == "cancelled"
+        number = moves.begin_without_node_4(wanted | {"timeout_per_partition_sec": 1})
+        wait_until(lambda: moves.get(number)["state"] == "timed_out", SECONDS, "its time is over")
+        wait_until(lambda: moves.is_settled(before["unit"], old), SECONDS, "it is back again")
+        # and one is done
+        moves.resume_node_4()
+        moves.cli("cluster", "reassign", "orders:0", ",".join(target), "--timeout", "5m")
+        listed = moves.call("GET", "/admin/reassignment")["reassignments"]
+        assert [each["state"] for each in listed[1:]] == ["timed_out", "cancelled"]
+        number = listed[0]["reassignment_id"]
+        wait_until(lambda: moves.get(number)["ended_at"], SECONDS, "it is done")
+        done = moves.get(number)
+        assert (done["state"], done["progress"]["percent"], done["progress"]["partitions_done"]) == ("done", 100, 2)
+        assert moves.partition(0)["replicas"] == moves.partition(6)["replicas"] == target
+        wait_until(lambda: moves.partition(0)["leader"] == "4", SECONDS, "the first of the list leads")
+        assert moves.call("DELETE", f"/admin/reassignment/{number}")["state"] == "done", "it stays so"
+        assert moves.call("GET", "/admin/reassignment/99", 404)["code"] == "reassignment_not_found"
+        stored = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
+    assert stored == list(range(60))
+
+
+class Moves:
+    """Reassignments, asked of one node."""
+
+    def __init__(self, cluster: Nodes, asked: int) -> None:
+        self._cluster, self._node = cluster, cluster.nodes[asked]
+        self.cli = Cli(self._node.address)
+
+    def call(self, method: str, path: str, expected: int = 200, body: Any = None) -> Any:
+        status, document = self._node.request(method, path, body)
+        assert status == expected, document
+        return document
+
+    def get(self, number: int) -> Any:
+        return self.call("GET", f"/admin/reassignment/{number}")
+
+    def partition(self, number: int) -> Any:
+        return self.call("GET", "/cluster/partitions?topic=orders")["partitions"][number]
+
+    def unit(self, number: int) -> Any:
+        return self.call("GET", "/cluster")["units"][number]
+
+    def is_settled(self, unit: int, replicas: list[str]) -> bool:
+        found = self.unit(unit)
+        return (found["replicas"], found["adding"], found["removing"]) == (replicas, [], [])
+
+    def check_a_dry_run(self, wanted: dict[str, Any], before: Any, target: list[str]) -> None:
+        planned = self.call("POST", "/admin/reassignment", body=wanted | {"dry_run": True})
+        assert (planned["reassignment_id"], planned["state"], len(planned["units"])) == (None, "planned", 1)
+        move = planned["units"][0]
+        assert (move["unit"], move["old_replicas"], move["new_replicas"], move["adding"]) == (
+            before["unit"],
+            before["replicas"],
+            target,
+            ["4"],
+        )
+        assert [each["partition"] for each in move["partitions"]] == [0, 6], "those of the same unit go with it"
+        assert self.call("GET", "/admin/reassignment") == {"reassignments": []}
+        assert self.partition(0) == before
+        other = {"unit": before["unit"], "new_replicas": before["replicas"]}
+        for refused, status, code in (
+            (wanted | {"units": [other]}, 400, "invalid_request"),
+            ({"units": [other | {"unit": 6}]}, 400, "invalid_request"),
+            ({"units": [other | {"new_replicas": ["1", "2", "9"]}]}, 404, "node_not_found"),
+            ({"units": [other | {"new_replicas": ["1"]}]}, 400, "invalid_request"),
+        ):
+            assert self.call("POST", "/admin/reassignment", status, refused)["code"] == code
+
+    def begin_without_node_4(self, wanted: dict[str, Any]) -> int:
+        """It is stopped, and still a member when the reassignment begins."""
+
+        def begin() -> int | None:
+            self.resume_node_4()
+            os.kill(self._cluster.nodes[4].pid, signal.SIGSTOP)
+            status, document = self._node.request("POST", "/admin/reassignment", wanted)
+            assert status in (202, 404), document
+            return document["reassignment_id"] if status == 202 else None
+
+        number: int = wait_until(begin, SECONDS, "a reassignment begins")
+        return number
+
+    def resume_node_4(self) -> None:
+        os.kill(self._cluster.nodes[4].pid, signal.SIGCONT)
+        wait_until(self._has_node_4, SECONDS, "node 4 is a member")
+
+    def _has_node_4(self) -> bool:
+        nodes = {each["node"]: each["state"] for each in self.call("GET", "/cluster/nodes")["nodes"]}
+        return nodes.get("4") == "alive"

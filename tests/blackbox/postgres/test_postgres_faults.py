@@ -6,6 +6,7 @@
 import asyncio
 import os
 import random
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import quiver
 from blackbox.callers.load import Load, check_stored
 from blackbox.processes.broker_process import BrokerProcess, free_port, wait_until
 from blackbox.processes.small_disks import small_tmpfs
+from blackbox.processes.tcp_relay import TcpRelay
 from postgres_cluster import PostgresCluster, open_directory, programs, running_cluster
 
 StartBroker = Callable[..., BrokerProcess]
@@ -42,6 +44,12 @@ def cluster() -> Iterator[PostgresCluster]:
         yield running
 
 
+@pytest.fixture
+def relay(cluster: PostgresCluster) -> Iterator[TcpRelay]:
+    with TcpRelay(cluster.port) as running:
+        yield running
+
+
 def _await_acks(load: Load, count: int) -> None:
     wait_until(lambda: len(load.acked) >= count or not load.is_alive(), SECONDS, f"{count} acks, seed {SEED}")
     if load.error is not None:
@@ -52,22 +60,27 @@ def _await_acks(load: Load, count: int) -> None:
 @pytest.mark.timeout(120 + 30 * ROUNDS)
 @pytest.mark.parametrize(("durability", "buffer"), [("fsync", False), ("interval", False), ("fsync", True)])
 def test_nothing_acked_is_lost_or_doubled(
-    start_broker: StartBroker, cluster: PostgresCluster, tmp_path: Path, durability: str, buffer: bool
+    start_broker: StartBroker,
+    cluster: PostgresCluster,
+    relay: TcpRelay,
+    tmp_path: Path,
+    durability: str,
+    buffer: bool,
 ) -> None:
     print(f"seed {SEED}, {ROUNDS} rounds")
     chance = random.Random(f"{SEED} {durability} {buffer}")
-    address = f"{cluster.address}?schema=kills_{durability}_{buffer}".lower()
+    address = f"{cluster.address_at(relay.port)}?schema=kills_{durability}_{buffer}".lower()
     arguments = ("--buffer-dir", str(tmp_path / "buffer")) if buffer else ()
     broker = start_broker("--storage", address, "--native-port", str(free_port()), *arguments)
     with quiver.connect(broker.address) as q:
         q.topics.create("orders", partitions=3, durability=durability, segment_bytes=64 * 1024)
     load = Load(broker.address, "orders", 3)
     load.start()
-    faults = ["database", "connections", "broker", "one connection", "database restart"]
+    faults = ["database", "connections", "broker", "one connection", "database restart", "network"]
     if buffer:
         faults.append("broker while the database is away")
     if durability == "fsync":
-        faults.append("both")
+        faults += ["both", "broker while the network is cut"]
     for number in range(ROUNDS):
         _await_acks(load, len(load.acked) + chance.randint(1, 3000))
         fault = faults[number % len(faults)] if number < len(faults) else chance.choice(faults)
@@ -81,9 +94,14 @@ def test_nothing_acked_is_lost_or_doubled(
             cluster.stop()
         if buffer and fault in ("database restart", "broker while the database is away"):
             _await_acks(load, len(load.acked) + chance.randint(1, 3000))
-        if fault == "broker while the database is away":
+        if "network" in fault:  # for less time than it takes to notice, or for more
+            relay.cut()
+            threading.Event().wait(chance.choice([0.3, 3, 8]))
+        if fault in ("broker while the database is away", "broker while the network is cut"):
             broker.kill()
-        if fault not in ("connections", "one connection", "broker"):
+        if "network" in fault:
+            relay.heal()
+        elif fault not in ("connections", "one connection", "broker"):
             cluster.start()
         if "broker" in fault or fault == "both":
             broker.start()

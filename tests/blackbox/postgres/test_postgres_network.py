@@ -28,8 +28,7 @@ def test_a_network_that_is_cut_and_heals(
 ) -> None:
     schema = database.partition("schema=")[2]
     with TcpRelay(postgres.port) as relay:
-        address = f"postgresql://quiver@127.0.0.1:{relay.port}/postgres?schema={schema}"
-        broker = start_broker("--storage", address)
+        broker = start_broker("--storage", f"{postgres.address_at(relay.port)}?schema={schema}")
         with quiver.connect(broker.address) as q:
             q.topics.create("orders", partitions=3, durability=durability)
             q.topics.create("other", partitions=1, durability=durability)

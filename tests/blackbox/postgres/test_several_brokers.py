@@ -182,12 +182,12 @@ class Transfers(Client):
 class FullUse:
     """Publishers, consumers of both kinds, and transactions."""
 
-    def __init__(self, brokers: Brokers, first: BrokerProcess) -> None:
+    def __init__(self, brokers: Brokers, first: BrokerProcess, durability: str = "fsync") -> None:
         self._addresses = brokers.addresses
         with quiver.connect(first.address) as q:
-            q.topics.create("orders", partitions=PARTITIONS)
+            q.topics.create("orders", partitions=PARTITIONS, durability=durability)
             for topic in ("left", "right"):
-                q.topics.create(topic, partitions=2)
+                q.topics.create(topic, partitions=2, durability=durability)
         self._load = Load(brokers.addresses, "orders", PARTITIONS, window=500, linger="5ms", batch_bytes=4096)
         self._readers: list[Reader] = [
             Worker(brokers.addresses, "orders"),
@@ -284,8 +284,16 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
         ("n0", "alive", 2),
         ("n1", "alive", 2),
     ]
+    assert [each["leaders"] for each in nodes["nodes"]] == [each["workers"] for each in nodes["nodes"]]
+    units = first.request("GET", "/cluster")[1]["units"]
+    assert [unit["unit"] for unit in units] == [0, 1, 2, 3]
+    assert all(unit["replicas"] == unit["isr"] == [unit["leader"]] for unit in units)
+    health = second.request("GET", "/cluster/health")[1]
+    assert (health["status"], health["nodes"], health["nodes_alive"], health["units"]) == ("ok", 2, 2, 4)
+    assert health["controller"] in ("n0", "n1")
     assert run_cli(second.address, "cluster", "drain", "n0").returncode == 0
     await_owners(second, "n1")
+    assert {unit["leader"] for unit in first.request("GET", "/cluster")[1]["units"]} == {"n1"}
     assert [each["state"] for each in second.request("GET", "/cluster")[1]["nodes"]] == ["draining", "alive"]
     assert second.request("POST", "/cluster/rebalance") == (200, {"moving": {}})
     shown = run_cli(second.address, "cluster", "nodes").stdout.decode()
@@ -346,7 +354,8 @@ def test_what_a_killed_broker_has_buffered_is_stored_while_another_one_runs(
 
 @pytest.mark.long
 @pytest.mark.timeout(300 + 40 * ROUNDS)
-def test_nothing_is_lost_over_many_faults(tmp_path: Path) -> None:
+@pytest.mark.parametrize("durability", ["fsync", "interval"])
+def test_nothing_is_lost_over_many_faults(tmp_path: Path, durability: str) -> None:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")
     print(f"seed {SEED}, {ROUNDS} rounds")
@@ -357,7 +366,7 @@ def test_nothing_is_lost_over_many_faults(tmp_path: Path) -> None:
             for broker in brokers.brokers:
                 broker.start()
             await_owners(brokers[0], "n0", "n1", "n2")
-            use = FullUse(brokers, brokers[0])
+            use = FullUse(brokers, brokers[0], durability)
             for _ in range(ROUNDS):
                 use.goes_on()
                 _disturb(chance, brokers, cluster)

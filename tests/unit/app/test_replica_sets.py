@@ -3,7 +3,7 @@
 import pytest
 
 from quiver.app.cluster.node_calls import NodeCalls
-from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.cluster.membership import records
 from quiver.cluster.membership.records import NodeRecord
 from quiver.cluster.membership.state import ClusterState

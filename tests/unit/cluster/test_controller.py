@@ -110,6 +110,30 @@ def unit(leader: int, isr: tuple[int, ...], **fields: object) -> Unit:
             unit(2, (2, 3), replicas=(2, 3)),
             id="a reassignment ends, and its leader stays",
         ),
+        pytest.param(
+            unit(3, (3, 1), replicas=(1, 2, 3), removing=(3,)),
+            ALL,
+            unit(1, (3, 1), replicas=(1, 2, 3), removing=(3,), epoch=8),
+            id="a cancelled one leaves only when enough others are in sync",
+        ),
+        pytest.param(
+            unit(1, (3, 1, 2), replicas=(1, 2, 3), removing=(3,)),
+            ALL,
+            unit(1, (1, 2), replicas=(1, 2)),
+            id="then it leaves",
+        ),
+        pytest.param(
+            unit(3, (2, 3), replicas=(2, 3), removing=(3,), min_isr=1, is_volatile=True, joined=JOINED),
+            {2: LOST, 3: UP},
+            None,
+            id="what is left may have lost something",
+        ),
+        pytest.param(
+            unit(2, (1, 2, 3), is_volatile=True, joined=JOINED),
+            {1: LOST, 2: UP, 3: UP},
+            None,
+            id="the preferred leader may have lost something",
+        ),
     ],
 )
 def test_one_step(before: Unit, nodes: Nodes, after: Unit | None) -> None:
@@ -161,7 +185,53 @@ def test_a_reassignment_begins_changes_its_mind_and_is_cancelled() -> None:
     assert (other.replicas, other.adding, other.removing) == ((5, 2, 3, 1), (5,), (1,))
     joined = msgspec.structs.replace(other, isr=(1, 2, 3, 5))
     back = begin_reassignment(joined, (1, 2, 3))
-    assert (back.replicas, back.isr, back.adding, back.removing) == ((1, 2, 3), (1, 2, 3), (), ())
+    assert (back.replicas, back.isr, back.adding, back.removing) == ((1, 2, 3, 5), (1, 2, 3, 5), (), (5,))
+    assert next_unit(back, ALL) == here, "at once, because enough others are in sync"
+    assert begin_reassignment(other, (1, 2, 3)) == here, "it has nothing that counts"
+
+
+@pytest.mark.parametrize(("isr", "elr"), [((4,), ()), ((4,), (2,)), ((1,), (4,))])
+@pytest.mark.parametrize("target", [(1, 2, 3), (5, 2, 3), (1, 4, 5)])
+def test_who_may_be_the_only_one_with_everything_stays(
+    isr: tuple[int, ...], elr: tuple[int, ...], target: tuple[int, ...]
+) -> None:
+    moving = unit(isr[0], isr, elr=elr, replicas=(4, 2, 3, 1), adding=(4,), removing=(1,))
+    changed = begin_reassignment(moving, target)
+    assert (changed.isr, changed.elr, changed.leader) == (isr, elr, isr[0])
+    assert {*isr, *elr} <= set(changed.replicas)
+    assert (4 in changed.removing) == (4 not in target)
+    assert set(changed.replicas) - set(changed.removing) == set(target)
+    step = next_unit(changed, dict.fromkeys((1, 2, 3, 4, 5), UP))
+    assert step is None or set(isr) <= set(step.isr), "nobody leaves before the target is in sync"
+    in_sync = msgspec.structs.replace(changed, isr=changed.replicas, elr=())
+    done = next_unit(in_sync, dict.fromkeys((1, 2, 3, 4, 5), UP))
+    assert done is not None
+    assert (set(done.replicas), set(done.isr), done.leader in target) == (set(target), set(target), True)
+
+
+TARGETS = st.permutations((1, 2, 3, 4, 5)).map(lambda nodes: tuple(nodes[:3]))
+
+
+@given(
+    st.lists(TARGETS, min_size=1, max_size=4),
+    st.lists(st.tuples(st.sets(st.sampled_from((1, 2, 3, 4, 5))), st.booleans()), max_size=4),
+)
+def test_whatever_operators_change_members_stay_until_enough_of_the_target_have_everything(
+    targets: list[tuple[int, ...]], sets: list[tuple[set[int], bool]]
+) -> None:
+    nodes = dict.fromkeys((1, 2, 3, 4, 5), UP)
+    current = unit(1, (1, 2, 3))
+    for target, (joining, is_stepped) in zip(targets, sets, strict=False):
+        before = current
+        current = begin_reassignment(current, target)
+        assert (current.isr, current.elr) == (before.isr, before.elr)
+        assert {*current.isr, *current.elr} <= set(current.replicas)
+        wanted = tuple(node for node in current.replicas if node in joining or node == current.leader)
+        current = current.with_set(wanted)
+        if is_stepped and (step := next_unit(current, nodes)) is not None:
+            assert set(step.isr) <= set(current.isr)
+            assert len(step.isr) >= min(len(current.isr), step.min_isr)
+            current = step
 
 
 def test_the_limit_of_a_reassignment_ends_with_it() -> None:

@@ -1,19 +1,20 @@
 """What operators see of a cluster, and what they change."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
-from quiver.app.cluster.replica_sets import ReplicaSets
-from quiver.broker.members import MemberNode, ReplicaSet, WorkerPlace
+from quiver.app.cluster.replicas.reassignments import Reassignments
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
+from quiver.broker.members import MemberNode, ReassignmentOptions, ReassignmentProgress, WorkerPlace
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.ownership import Assignment
 from quiver.coordination.port import Delete, Put
-from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported
+from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, ReassignmentNotFound
 
 NOBODY = Assignment("", 0)
 
@@ -34,6 +35,8 @@ class Administration:
         self._state, self._assignments, self._is_store_watched = state, assignments, is_store_watched
         self.replica_sets: ReplicaSets | None = None
         """In a replicated cluster."""
+        self.replica_moves: Reassignments | None = None
+        """The same."""
 
     @property
     def node(self) -> str:
@@ -128,10 +131,21 @@ class Administration:
         return [place for place in self.places() if place.next_node or (place.replicas and place.replicas.adding)]
 
     async def reassign(
-        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
-    ) -> ReplicaSet:
-        if self.replica_sets is None:
+        self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
+    ) -> ReassignmentProgress:
+        if self.replica_moves is None:
             raise NotSupported(feature="a list of replicas: brokers on one database have none of their own")
-        return await self.replica_sets.reassign(
-            worker, nodes, throttle_bytes_per_sec=throttle_bytes_per_sec, dry_run=dry_run
-        )
+        return await self.replica_moves.begin(targets, options, dry_run=dry_run)
+
+    def reassignments(self) -> list[ReassignmentProgress]:
+        return [] if self.replica_moves is None else self.replica_moves.all()
+
+    def reassignment(self, number: int) -> ReassignmentProgress:
+        if self.replica_moves is None:
+            raise ReassignmentNotFound(reassignment=number)
+        return self.replica_moves.get(number)
+
+    async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
+        if self.replica_moves is None:
+            raise ReassignmentNotFound(reassignment=number)
+        return await self.replica_moves.cancel(number)

@@ -12,7 +12,8 @@ from quiver.app.cluster.administration import Administration
 from quiver.app.cluster.assignments import Assignments, HostedStorage, OpenStorage
 from quiver.app.cluster.gate import WorkerGate
 from quiver.app.cluster.hosting import Hosting
-from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.reassignments import Reassignments
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.app.cluster.wiring import Wiring
 from quiver.broker.broker import Broker
 from quiver.cluster.membership import records
@@ -65,6 +66,8 @@ class ClusterParts(NamedTuple):
     """Nobody else can have the id of this node."""
     replica_sets: ReplicaSets | None = None
     """In a replicated cluster."""
+    reassignments: Reassignments | None = None
+    """The same."""
     moves_first: bool = False
     """Before this node stops, others take over what it runs."""
     leave: Callable[[], Awaitable[None]] = _nothing
@@ -106,7 +109,9 @@ class ClusterNode:
             parts.assignments,
             is_store_watched=parts.is_store_watched,
         )
-        self.administration.replica_sets = parts.replica_sets
+        self.administration.replica_sets, self.administration.replica_moves = parts.replica_sets, parts.reassignments
+        if parts.reassignments is not None:
+            self.controlling.also = parts.reassignments.look
         self.gateway.broker.node.members = self.administration
 
     @property

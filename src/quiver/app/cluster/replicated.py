@@ -9,9 +9,11 @@ from quiver.app.addresses import advertised_host
 from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.cluster.node_calls import NodeCalls, serve_node_calls
 from quiver.app.cluster.own_disk import Mark, OwnDisk, cluster_id, next_incarnation
-from quiver.app.cluster.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.reassignments import Reassignments
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.app.cluster.units import UnitAssignments
 from quiver.app.config import Config
+from quiver.cluster.membership.reassignment_records import ReassignmentRecords
 from quiver.cluster.membership.records import NodeRecord, Setup
 from quiver.cluster.membership.state import ClusterState, ensure_setup
 from quiver.cluster.membership.unit_decisions import UnitDecisions
@@ -120,7 +122,7 @@ async def _new_node(
     await replicas.open()
     state = ClusterState(View(coordination), setup.workers)
     decisions = UnitDecisions(state, replica_count=setup.replication_factor, min_isr=setup.min_isr)
-    assignments = UnitAssignments(replicas)
+    assignments, replica_sets = UnitAssignments(replicas), ReplicaSets(state, decisions, replicas)
     parts = ClusterParts(
         coordination,
         setup,
@@ -130,7 +132,8 @@ async def _new_node(
         assignments,
         assignments.open_storage,
         new_broker(ReplicaCounts(setup.replication_factor, setup.min_isr)),
-        replica_sets=ReplicaSets(state, decisions, replicas),
+        replica_sets=replica_sets,
+        reassignments=Reassignments(ReassignmentRecords(state), replica_sets, coordination, system.clock),
         moves_first=True,
         leave=replicas.leave,
         disk_failure=lambda: data.storage.failure,

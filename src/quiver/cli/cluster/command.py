@@ -10,8 +10,9 @@ from quiver.cli.connection import DEFAULT_ADDRESS, AddressOption, connect
 from quiver.cli.formats.output import Output, OutputOption, show_document, show_rows
 from quiver.cli.http_source import HttpOption, http_source
 from quiver.cli.lazy_group import group_app
-from quiver.model.errors import InvalidSetting
-from quiver.model.times import format_duration
+from quiver.model.errors import InvalidRequest, InvalidSetting
+from quiver.model.numbers import shown, whole_number
+from quiver.model.times import format_duration, parse_duration_ms
 
 app = group_app("Show the workers of a broker, and the brokers that share a database.")
 
@@ -24,7 +25,9 @@ def _group() -> None:
 _COLUMNS = ("worker", "state", "pid", "uptime", "restarts", "partitions", "group_shards", "roles")
 _SHARED_COLUMNS = ("worker", "state", "node", "next_node", "uptime", "partitions", "group_shards", "roles")
 _REPLICATED_COLUMNS = ("worker", "state", "node", "epoch", "replicas", "isr", "adding", "partitions", "group_shards")
-_NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version")
+_REASSIGNMENT_COLUMNS = ("id", "state", "percent", "units", "partitions", "started", "ended")
+_MOVE_COLUMNS = ("unit", "state", "old_replicas", "new_replicas", "replicas", "isr", "partitions")
+_NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version", "tags")
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The id of a broker: see `quiver cluster nodes`.")]
 
 
@@ -41,11 +44,12 @@ def status(
     if output is not Output.TABLE:
         show_document(document, output)
         return
-    columns: tuple[str, ...] = _SHARED_COLUMNS if "nodes" in document else _COLUMNS
+    is_shared = any("node" in worker for worker in document["workers"])
+    columns: tuple[str, ...] = _SHARED_COLUMNS if is_shared else _COLUMNS
     if any("replicas" in worker for worker in document["workers"]):
         columns = _REPLICATED_COLUMNS
     show_rows([_row(worker) for worker in document["workers"]], output, columns=columns)
-    if "nodes" in document:
+    if is_shared:
         typer.echo()
         _show_nodes(document["nodes"])
     if units:
@@ -100,11 +104,16 @@ def rebalance(
 
 @app.command("reassign")
 def reassign(
-    worker: Annotated[int, typer.Argument(help="Its number: see `quiver cluster status`.")],
+    unit: Annotated[
+        str, typer.Argument(help="The number of a worker, or TOPIC:PARTITION, which moves its worker as a whole.")
+    ],
     replicas: Annotated[str, typer.Argument(help="Nodes, such as 1,2,4: the preferred leader first.")],
     throttle: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="The most that its new replicas get per second, such as 20MiB."),
+    ] = None,
+    timeout: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="It goes back when it is not in sync in this time.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")] = False,
     address: AddressOption = DEFAULT_ADDRESS,
@@ -112,12 +121,42 @@ def reassign(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Give a worker other replicas. New ones get everything first; the list from before cancels it."""
-    from quiver.client.size_option import size_option
+    body = _reassignment(unit, [node for node in replicas.split(",") if node]) | {"dry_run": dry_run}
+    if throttle is not None:
+        from quiver.client.size_option import size_option
 
-    body: dict[str, Any] = {"worker": worker, "replicas": [each for each in replicas.split(",") if each]}
-    limit = 0 if throttle is None else size_option("throttle", throttle, 1, 2**50)
-    body |= {"throttle_bytes_per_sec": limit, "dry_run": dry_run}
-    _change("POST", "/cluster/reassign", address, http, output, body)
+        body["throttle_bytes_per_sec"] = size_option("throttle", throttle, 1, 2**50)
+    if timeout is not None:
+        body["timeout_per_partition_sec"] = parse_duration_ms(timeout, "timeout") / 1000
+    with connect(address) as q:
+        document = http_source(q, http).change("POST", "/admin/reassignment", body)
+    _show_reassignment(document, output)
+
+
+@app.command("reassignments")
+def reassignments(
+    number: Annotated[int | None, typer.Argument(metavar="[ID]", help="Show this one: where each worker is.")] = None,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel it: workers on their way go back to the replicas from before.")
+    ] = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show the last 50 reassignments, or the progress of one, or cancel it."""
+    if number is None and cancel:
+        raise InvalidRequest(problem="--cancel needs the ID of a reassignment")
+    with connect(address) as q:
+        source = http_source(q, http)
+        if number is not None:
+            path = f"/admin/reassignment/{number}"
+            _show_reassignment(source.change("DELETE" if cancel else "GET", path), output)
+            return
+        document = source.change("GET", "/admin/reassignment")
+    if output is not Output.TABLE:
+        show_document(document, output)
+    else:
+        show_rows([_summary(each) for each in document["reassignments"]], output, columns=_REASSIGNMENT_COLUMNS)
 
 
 @app.command("etcd")
@@ -151,8 +190,46 @@ def _change(
     show_document(document, output)
 
 
+def _reassignment(unit: str, nodes: list[str]) -> dict[str, Any]:
+    number = whole_number(unit)
+    if number is not None:
+        return {"units": [{"unit": number, "new_replicas": nodes}]}
+    topic, _, text = unit.rpartition(":")
+    partition = whole_number(text)
+    if not topic or partition is None:
+        raise InvalidRequest(problem=f"{shown(unit)} is neither the number of a worker nor TOPIC:PARTITION")
+    return {"partitions": [{"topic": topic, "partition": partition, "new_replicas": nodes}]}
+
+
+def _show_reassignment(document: dict[str, Any], output: Output) -> None:
+    if output is not Output.TABLE:
+        show_document(document, output)
+        return
+    show_rows([_summary(document)], output, columns=_REASSIGNMENT_COLUMNS)
+    typer.echo()
+    lists = ("old_replicas", "new_replicas", "replicas", "isr")
+    rows = [
+        move | {name: _joined(move[name]) for name in lists} | {"partitions": move["partition_count"]}
+        for move in document["units"]
+    ]
+    show_rows(rows, output, columns=_MOVE_COLUMNS)
+
+
+def _summary(document: dict[str, Any]) -> dict[str, Any]:
+    progress = document["progress"]
+    return {
+        "id": document["reassignment_id"],
+        "state": document["state"],
+        "percent": progress["percent"],
+        "units": f"{progress['units_done']}/{progress['units']}",
+        "partitions": f"{progress['partitions_done']}/{progress['partitions']}",
+        "started": document["started_at"],
+        "ended": document["ended_at"],
+    }
+
+
 def _show_nodes(nodes: list[dict[str, Any]]) -> None:
-    rows = [node | {"workers": _joined(node["workers"])} for node in nodes]
+    rows = [node | {"workers": _joined(node["workers"]), "tags": _tags(node["tags"])} for node in nodes]
     show_rows(rows, Output.TABLE, columns=_NODE_COLUMNS)
 
 
@@ -165,6 +242,10 @@ def _row(worker: dict[str, Any]) -> dict[str, Any]:
     }
     lists = ("replicas", "isr", "adding")
     return worker | shown | {name: _joined(worker[name]) for name in lists if name in worker}
+
+
+def _tags(tags: dict[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in tags.items())
 
 
 def _joined(values: list[Any]) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from quiver.cluster.membership import records
@@ -25,6 +25,10 @@ _AT_ONCE = OPERATIONS - 1
 """Changes in one transaction, beside the key of the controller."""
 
 
+async def _nothing() -> None:
+    return
+
+
 class _Change(NamedTuple):
     expected: Expected
     """What the decision was based on."""
@@ -36,6 +40,8 @@ class Controlling:
 
     def __init__(self, state: ClusterState, session: Session, decisions: Decisions) -> None:
         self._state, self._session, self._decisions = state, session, decisions
+        self.also: Callable[[], Awaitable[None]] = _nothing
+        """What the controller does after each look."""
         self.task = SupervisedTask("the controller of the cluster", self._run)
 
     @property
@@ -60,6 +66,7 @@ class Controlling:
         ]
         for first in range(0, len(changes), _AT_ONCE):
             await self._write(changes[first : first + _AT_ONCE])
+        await self.also()
 
     async def _write(self, changes: Sequence[_Change]) -> None:
         """In one transaction; one by one when something has changed meanwhile, so that the rest is written."""

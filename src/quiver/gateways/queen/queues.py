@@ -2,6 +2,7 @@
 
 import builtins
 import contextlib
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from quiver.gateways.queen.options import NAMESPACE_LABEL, TASK_LABEL, QueueDefinition, topic_settings
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 QUEUE_MODE = "__QUEUE_MODE__"
 """The group of those that name none: they share one position."""
 DEFAULT_PARTITION = "Default"
+_DEFAULT_KEY = DEFAULT_PARTITION.encode()
 _LONGEST_PARTITION = 512
 _DEFINED = QueueDefinition()
 
@@ -69,6 +71,7 @@ class QueenQueues:
         return self._broker.topic(name)
 
 
+@lru_cache(maxsize=1024)
 def checked_queue(name: str) -> str:
     if is_internal(name):
         raise InvalidRequest(problem=f"{name!r}: names of queues do not begin with two underscores")
@@ -81,7 +84,9 @@ def group_name(name: str | None) -> str:
 
 def partition_key(name: str | None) -> bytes:
     """The key of a partition's messages."""
-    key = (name or DEFAULT_PARTITION).encode()
+    if not name:
+        return _DEFAULT_KEY
+    key = name.encode()
     if len(key) > _LONGEST_PARTITION:
         raise InvalidRequest(problem=f"a partition's name has at most {_LONGEST_PARTITION} bytes, not {len(key)}")
     return key

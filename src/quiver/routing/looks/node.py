@@ -1,12 +1,19 @@
 """Health and status of all workers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quiver.broker.broker import Broker
 from quiver.broker.health import HealthReport
-from quiver.broker.members import ClusterMembers, ClusterMembership, MemberNode, ReplicaSet, WorkerPlace
+from quiver.broker.members import (
+    ClusterMembers,
+    ClusterMembership,
+    MemberNode,
+    ReassignmentOptions,
+    ReassignmentProgress,
+    WorkerPlace,
+)
 from quiver.broker.node import ClusterStatus
-from quiver.model.errors import NotSupported, QuiverError
+from quiver.model.errors import NotSupported, QuiverError, ReassignmentNotFound
 from quiver.routing.looks.requests import GetHealth, GetStatus
 from quiver.routing.scatter import Look, Scatter
 
@@ -54,11 +61,22 @@ class RoutedNode:
         return await self._several().rebalance()
 
     async def reassign(
-        self, worker: int, nodes: Sequence[str], *, throttle_bytes_per_sec: int = 0, dry_run: bool
-    ) -> ReplicaSet:
-        return await self._several().reassign(
-            worker, nodes, throttle_bytes_per_sec=throttle_bytes_per_sec, dry_run=dry_run
-        )
+        self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
+    ) -> ReassignmentProgress:
+        return await self._several().reassign(targets, options, dry_run=dry_run)
+
+    def reassignments(self) -> list[ReassignmentProgress]:
+        return [] if self.members is None else self.members.reassignments()
+
+    def reassignment(self, number: int) -> ReassignmentProgress:
+        if self.members is None:
+            raise ReassignmentNotFound(reassignment=number)
+        return self.members.reassignment(number)
+
+    async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
+        if self.members is None:
+            raise ReassignmentNotFound(reassignment=number)
+        return await self.members.cancel_reassignment(number)
 
     def _several(self) -> ClusterMembership:
         if self.members is None:

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 
 from quiver.storage.postgres.database.address import parse_address
+from quiver.storage.postgres.database.connections import ConnectionPool, PoolSettings
 from quiver.storage.postgres.database.migrations import migrate
 from quiver.storage.postgres.database.statements import sql
 
@@ -57,6 +58,22 @@ def scans(plan: dict[str, object]) -> list[tuple[str, str]]:
     parts = plan.get("Plans", [])
     assert isinstance(parts, list)
     return found + [scan for part in parts for scan in scans(part)]
+
+
+async def test_a_statement_is_planned_once(database: str) -> None:
+    """The server's own choice would plan an append each time: it takes ten logs for granted, and one is cheaper."""
+    pool = ConnectionPool(parse_address(database), PoolSettings())
+    connection = await pool.take()
+    try:
+        await migrate(connection, parse_address(database).schema)
+        nothing: list[object] = [[] for _ in range(12)]
+        for _ in range(10):
+            await connection.fetch(sql("append"), *nothing, "on")
+        plans = "select generic_plans, custom_plans from pg_prepared_statements where statement = $1"
+        assert tuple(await connection.fetchrow(plans, sql("append"))) == (10, 0)
+    finally:
+        pool.give_back(connection, is_usable=False)
+        await pool.close()
 
 
 async def test_hot_statements_use_indexes(connection: asyncpg.Connection) -> None:

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING
 
 from quiver.gateways.http.node import NodeInfo
 from quiver.gateways.http.operation import Operation, Routes
+from quiver.gateways.http.routes.cluster.health import cluster_health_routes
+from quiver.gateways.http.routes.cluster.partitions import partition_routes
+from quiver.gateways.http.routes.cluster.reassignments import reassignment_routes
 from quiver.gateways.http.routes.console.console import console_routes
 from quiver.gateways.http.routes.dead_letters.dead_letters import dead_letter_routes
 from quiver.gateways.http.routes.dead_letters.jobs import job_routes
@@ -72,6 +75,9 @@ def all_routes(broker: "Facade", node: NodeInfo, readiness: Readiness, *more: Ro
         metrics_routes(broker),
         process_routes(broker, node, readiness.data_dir),
         cluster_routes(broker, readiness.data_dir),
+        partition_routes(broker),
+        cluster_health_routes(broker),
+        reassignment_routes(broker),
         console_routes(),
         *more,
     )

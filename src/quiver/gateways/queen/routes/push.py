@@ -2,17 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.gateways.http.field_notes import needed
-from quiver.gateways.http.media import MSGPACK, Media
+from quiver.gateways.http.media import JSON, MSGPACK, Media
 from quiver.gateways.http.operation import Begun, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
-from quiver.gateways.queen.identifiers import partition_id
+from quiver.gateways.queen.identifiers import message_id, partition_id
 from quiver.gateways.queen.incoming import PushItem, for_queue
 from quiver.gateways.queen.maintenance.buffer import PushBuffer
 from quiver.gateways.queen.maintenance.modes import Modes
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _SLICED_BODY_BYTES = 256 * 1024
 """The items of a larger body are decoded one by one, so that it does not block the event loop."""
+
+
+_BEFORE_ID, _BETWEEN_IDS = b'[{"index":0,"transaction_id":"', b'","status":"queued","message_id":"'
+_REMEMBERED = 10_000
 
 
 class PushRequest(msgspec.Struct):
@@ -56,7 +61,7 @@ class PushResult(msgspec.Struct, kw_only=True):
     error: str | UnsetType = UNSET
 
 
-class _Outcome(NamedTuple):
+class Outcome(NamedTuple):
     topic: Topic
     message: NewMessage
     found: "Published | QuiverError"
@@ -82,8 +87,9 @@ class PushRoute:
         message = for_queue(message, topic, self._broker.clock.now_ms())
         begun = self._broker.begin_publish(item.queue, message)
         if isinstance(begun, QuiverError):
-            return _response([item], [_Outcome(topic, message, begun)])
-        return Begun(begun.future, lambda: _single(item, _Outcome(topic, message, begun.outcome())))
+            return _response([item], [Outcome(topic, message, begun)])
+        media = request.response_media
+        return Begun(begun.future, lambda: single_response(item, Outcome(topic, message, begun.outcome()), media))
 
     async def push(self, request: Request) -> Response:
         batch: PushRequest | None = request.read
@@ -104,7 +110,7 @@ class PushRoute:
             await self._modes.look()
         if self._buffer.is_used:
             return await self._buffered(items, media)
-        outcomes: dict[int, _Outcome] = {}
+        outcomes: dict[int, Outcome] = {}
 
         async def publish(name: str) -> None:
             topic = await self._queues.ensure(name)
@@ -114,7 +120,7 @@ class PushRoute:
             full = await full_queue(self._broker, topic, len(messages)) if has_limit(topic) else None
             found = [full] * len(messages) if full is not None else await self._broker.publish(name, messages)
             for (index, _), message, one in zip(queues[name], messages, found, strict=True):
-                outcomes[index] = _Outcome(topic, message, one)
+                outcomes[index] = Outcome(topic, message, one)
 
         await bounded_gather(publish, queues)
         return _response(items, [outcomes[index] for index in range(len(items))])
@@ -158,7 +164,7 @@ def _accepted(items: list[T] | None) -> list[T]:
     return items
 
 
-def _result(index: int, item: PushItem, outcome: _Outcome) -> PushResult:
+def to_result(index: int, item: PushItem, outcome: Outcome) -> PushResult:
     topic, message, found = outcome
     if isinstance(found, QuiverError):
         return PushResult(
@@ -187,18 +193,33 @@ def _status(found: "Published") -> Literal["queued", "duplicate", "buffered"]:
     return "buffered" if found.buffered else "queued"
 
 
-def _single(item: PushItem, outcome: _Outcome) -> Response:
-    if isinstance(outcome.found, QuiverError):
+def single_response(item: PushItem, outcome: Outcome, media: Media) -> Response:
+    topic, message, found = outcome
+    if isinstance(found, QuiverError):
         return _response([item], [outcome])
-    return Response([_result(0, item, outcome)], 201)
+    if media is not JSON or message.headers or found.duplicate or found.buffered:
+        return Response([to_result(0, item, outcome)], 201)
+    id = message_id(topic.id, found.partition, found.offset).encode()
+    plain = (_BEFORE_ID, id, _BETWEEN_IDS, id, _after_ids(topic.id, message.key or b"", topic.name))
+    return Response(msgspec.Raw(b"".join(plain)), 201)
 
 
-def _response(items: Sequence[PushItem], outcomes: Sequence[_Outcome]) -> Response:
+@lru_cache(maxsize=_REMEMBERED)
+def _after_ids(topic_id: int, key: bytes, queue: str) -> bytes:
+    """The end of the response to a push of one message that has no id of its own."""
+    place = partition_id(topic_id, key)
+    queued = PushResult(
+        index=0, transaction_id="", status="queued", message_id="", partition_id=place, queue_name=queue
+    )
+    return JSON.encode([queued])[len(_BEFORE_ID + _BETWEEN_IDS) :]
+
+
+def _response(items: Sequence[PushItem], outcomes: Sequence[Outcome]) -> Response:
     """201, unless every item was refused for the same passing reason: then that error is raised."""
     first = outcomes[0].found if outcomes else None
     if isinstance(first, QuiverError) and first.retryable and all(_is_like(first, each.found) for each in outcomes):
         raise first
-    return Response(list(map(_result, range(len(items)), items, outcomes)), 201)
+    return Response(list(map(to_result, range(len(items)), items, outcomes)), 201)
 
 
 def _is_like(error: QuiverError, outcome: "Published | QuiverError") -> bool:

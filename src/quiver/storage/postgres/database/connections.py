@@ -88,6 +88,7 @@ class ConnectionPool:
             "application_name": "quiver",
             "search_path": self._address.schema,
             "jit": "off",
+            "plan_cache_mode": "force_generic_plan",  # planning each time takes as long as the statement
             "idle_in_transaction_session_timeout": "60000",
             **_KEEPALIVE,
         }

@@ -1,4 +1,4 @@
-"""The workers of the broker, and what each of them owns."""
+"""The nodes, the workers, and what each of them owns."""
 
 import asyncio
 from pathlib import Path
@@ -8,15 +8,17 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from quiver.broker.members import ClusterMembers, MemberNode
 from quiver.cluster.placement import CONTROLLER
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
+from quiver.gateways.http.routes.cluster.units import ClusterUnitResponse, shown_units
 from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverError
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
-    from quiver.broker.members import ClusterMembers, MemberNode, WorkerPlace
+    from quiver.broker.members import WorkerPlace
     from quiver.routing.facade import Facade
 
 _STATE_FILE = "broker.json"
@@ -60,6 +62,8 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
     node: str
     state: Annotated[str, Meta(description="alive, draining, or gone: its lease has ended.")]
     workers: Annotated[list[int], Meta(description="That it runs.")]
+    leaders: Annotated[list[int], Meta(description="Units that it leads: those of its workers.")]
+    tags: Annotated[dict[str, str], Meta(description="Where it is: its rack, if it has one.")]
     is_controller: Annotated[bool, Meta(description="It decides who runs what.")]
     host: str | None = None
     native_port: int | None = None
@@ -75,7 +79,7 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
 
 class ClusterNodesResponse(msgspec.Struct, kw_only=True):
     node: Annotated[str, Meta(description="The one that was asked.")]
-    nodes: Annotated[list[ClusterNodeResponse], Meta(description="None for a broker on a data directory.")]
+    nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
 
 
 class RemovedResponse(msgspec.Struct):
@@ -87,37 +91,15 @@ class MovesResponse(msgspec.Struct):
     moving: Annotated[dict[int, str], Meta(description="Workers on their way, each with the node that gets it.")]
 
 
-class ReassignBody(msgspec.Struct, kw_only=True):
-    worker: int
-    replicas: Annotated[
-        list[str],
-        Meta(description="Nodes, the preferred leader first. The list from before cancels it."),
-    ]
-    throttle_bytes_per_sec: Annotated[
-        int,
-        Meta(ge=0, description="For what the new replicas get; 0: catch_up_bytes_per_second of the leader's node."),
-    ] = 0
-    dry_run: bool = False
-
-
-class ReassignResponse(msgspec.Struct, kw_only=True):
-    worker: int
-    replicas: Annotated[list[str], Meta(description="While it goes on, with those that are being removed.")]
-    isr: list[str]
-    eligible: list[str]
-    adding: list[str]
-    removing: list[str]
-    min_isr: int
-    lag_bytes: dict[str, int]
-    throttle_bytes_per_sec: int
-    dry_run: bool
-
-
 class ClusterResponse(msgspec.Struct, kw_only=True):
     node_id: str
     workers: list[WorkerResponse]
-    node: Annotated[str | UnsetType, Meta(description="Of several brokers on one database: this one.")] = UNSET
-    nodes: Annotated[list[ClusterNodeResponse] | UnsetType, Meta(description="All of them.")] = UNSET
+    node: Annotated[str, Meta(description="The one that was asked.")]
+    nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
+    controller: Annotated[str | None, Meta(description="The node that decides; null: nobody, for the moment.")]
+    units: Annotated[
+        list[ClusterUnitResponse], Meta(description="By number: who leads them, who has their replicas.")
+    ]
     topics: Annotated[
         dict[str, list[int]] | UnsetType,
         Meta(description="With ?units=true: the worker of each partition, by topic."),
@@ -161,12 +143,23 @@ class ClusterRoutes:
                 found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
                 for name, value in () if place.replicas is None else place.replicas._asdict().items():
                     setattr(found, name, value)
-        response = ClusterResponse(node_id=self._broker.node_id, workers=[workers[n] for n in sorted(workers)])
-        if status.members is not None:
-            response.node, response.nodes = status.members.node, _shown(status.members)
+        members = status.members or self._alone(sorted(workers))
+        response = ClusterResponse(
+            node_id=self._broker.node_id,
+            workers=[workers[n] for n in sorted(workers)],
+            node=members.node,
+            nodes=_shown(members),
+            controller=next((each.node for each in members.nodes if each.is_controller), None),
+            units=shown_units(self._broker, status),
+        )
         if query.units:
             response.topics = {topic.name: self._owners(topic) for topic in self._broker.topics()}
         return Response(response)
+
+    def _alone(self, workers: list[int]) -> ClusterMembers:
+        """A broker on a data directory as the only node."""
+        node = self._broker.node_id
+        return ClusterMembers(node, [MemberNode(node, "alive", workers, is_controller=True)])
 
     def _owners(self, topic: Any) -> list[int]:
         return list(self._broker.unit_workers(topic))
@@ -174,7 +167,8 @@ class ClusterRoutes:
     async def nodes(self, request: Request) -> Response:
         members = await self._broker.node.nodes()
         if members is None:
-            return Response(ClusterNodesResponse(node=self._broker.node_id, nodes=[]))
+            status = await self._broker.node.cluster()
+            members = self._alone(sorted({*(each.worker for each in status.workers), *status.missing}))
         return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
 
     async def drain(self, request: Request) -> Response:
@@ -191,16 +185,6 @@ class ClusterRoutes:
     async def rebalance(self, request: Request) -> Response:
         moving = await self._broker.node.rebalance()
         return Response(MovesResponse({place.worker: _successors(place) for place in moving}))
-
-    async def reassign(self, request: Request) -> Response:
-        body = await request.body(ReassignBody)
-        planned = await self._broker.node.reassign(
-            body.worker,
-            body.replicas,
-            throttle_bytes_per_sec=body.throttle_bytes_per_sec,
-            dry_run=body.dry_run,
-        )
-        return Response(ReassignResponse(worker=body.worker, dry_run=body.dry_run, **planned._asdict()))
 
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
@@ -228,20 +212,23 @@ def _successors(place: "WorkerPlace") -> str:
     return place.next_node or ",".join([] if place.replicas is None else place.replicas.adding)
 
 
-def _shown(members: "ClusterMembers") -> list[ClusterNodeResponse]:
+def _shown(members: ClusterMembers) -> list[ClusterNodeResponse]:
     return [_member(each) for each in members.nodes]
 
 
-def _member(node: "MemberNode") -> ClusterNodeResponse:
-    if not node.pid:
-        return ClusterNodeResponse(
-            node=node.node, state=node.state, workers=node.workers, is_controller=node.is_controller
-        )
-    return ClusterNodeResponse(
+def _member(node: MemberNode) -> ClusterNodeResponse:
+    shown = ClusterNodeResponse(
         node=node.node,
         state=node.state,
         workers=node.workers,
+        leaders=node.workers,
+        tags={"rack": node.rack} if node.rack else {},
         is_controller=node.is_controller,
+    )
+    if not node.pid:
+        return shown
+    return msgspec.structs.replace(
+        shown,
         host=node.host,
         native_port=node.native_port,
         http_port=node.http_port,
@@ -263,13 +250,15 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         "/cluster": {
             "GET": Operation(
                 handler=routes.cluster,
-                summary="The workers of the broker, and what each of them owns",
+                summary="The nodes, the workers, and what each of them owns",
                 tag="Node",
                 query=ClusterQuery,
                 response=ClusterResponse,
             )
         },
-        "/cluster/nodes": {"GET": _of_nodes(routes.nodes, "The brokers on one database", ClusterNodesResponse)},
+        "/cluster/nodes": {
+            "GET": _of_nodes(routes.nodes, "The nodes, and which workers each of them runs", ClusterNodesResponse)
+        },
         "/cluster/nodes/{node}": {
             "DELETE": _of_nodes(
                 routes.remove, "Forget a broker that is gone", RemovedResponse, NodeNotFound, NodeInUse
@@ -285,16 +274,5 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         },
         "/cluster/rebalance": {
             "POST": _of_nodes(routes.rebalance, "Spread the workers over the brokers now", MovesResponse)
-        },
-        "/cluster/reassign": {
-            "POST": Operation(
-                handler=routes.reassign,
-                summary="Give a worker of a replicated cluster other replicas",
-                tag="Node",
-                body=ReassignBody,
-                example={"worker": 0, "replicas": ["4", "2", "3"], "dry_run": True},
-                response=ReassignResponse,
-                errors=(NotSupported, NodeNotFound),
-            )
         },
     }

@@ -1,0 +1,1 @@
+"""Who has the replicas of each unit, and how operators change it."""
