@@ -330,10 +330,10 @@ class Broker:
     # messages
 
     def produce(
-        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0, alone: bool = False
     ) -> "asyncio.Future[Appended]":
         self.check_running()
-        return self.publishing.frame(topic_id, partition, frame, partition_count=partition_count)
+        return self.publishing.frame(topic_id, partition, frame, partition_count=partition_count, alone=alone)
 
     def begin_publish(self, topic: str, message: NewMessage) -> PublishFuture | QuiverError:
         """Queues one message before it returns. TopicNotFound also where `publish` would create the topic."""

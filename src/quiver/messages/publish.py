@@ -112,9 +112,13 @@ class Publish:
         """What was refused before its partition was known, by error code."""
 
     def frame(
-        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0, alone: bool = False
     ) -> "asyncio.Future[Appended]":
-        """Checks a frame and queues it before it returns, so that calls made in order are written in order."""
+        """Checks a frame and queues it before it returns, so that calls made in order are written in order.
+
+        `alone`: the caller does not wait for other replicas. That holds for frames of no producer that are stored at
+        once; others are committed first.
+        """
         found: Partition | None = None
         try:
             topic = self._catalogue.topic_by_id(topic_id)
@@ -139,7 +143,7 @@ class Publish:
                 return self._producers.append_later(producer_id, epoch, append)
             if header.columns & COLUMN_DELIVER_AT:
                 return self._delays.schedule_frame(topic, partition, frame, header)
-            return found.append(frame, header)
+            return found.append(frame, header, alone=alone and producer_id == NO_PRODUCER)
         except QuiverError as error:
             self._refused_by(found, error)
             raise

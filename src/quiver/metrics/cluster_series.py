@@ -50,4 +50,20 @@ REPLICA_READ_BYTES = Series(
     (),
     "Bytes that readers got from replicas of this node, although another node leads (read_from=nearest)",
 )
-CLUSTER = (UNITS, UNITS_BEHIND, UNITS_REFUSING, LOGS_REFUSING, REPLICA_LAG, EPOCHS, REPLICA_READ_BYTES)
+ACKED_BY_LEADER = Series(
+    "quiver_published_acks_leader_frames_total",
+    "counter",
+    ("topic",),
+    "Frames whose publishers did not wait for other replicas (acks=leader)",
+    "A failover may lose the last of them: docs/cluster.md.",
+)
+CLUSTER = (
+    UNITS,
+    UNITS_BEHIND,
+    UNITS_REFUSING,
+    LOGS_REFUSING,
+    REPLICA_LAG,
+    EPOCHS,
+    REPLICA_READ_BYTES,
+    ACKED_BY_LEADER,
+)

@@ -1,10 +1,15 @@
 """Single messages, for the paths that handle them one by one. The stream path moves frames instead."""
 
+from typing import Literal
+
 import msgspec
 
 from quiver.model.errors import InvalidRequest
 from quiver.model.limits import MESSAGE_ID_BYTES
 from quiver.model.priority import Priority
+
+Acks = Literal["none", "leader", "all"]
+"""What a publish waits for: nothing, its partition's leader, or all replicas in sync."""
 
 
 class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,6 +24,8 @@ class NewMessage(msgspec.Struct, frozen=True, kw_only=True):
     deliver_at_ms: int | None = None
     expires_at_ms: int | None = None
     id: bytes | None = None
+    acks: Acks = "all"
+    """Whoever asks for `none` does not wait."""
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):

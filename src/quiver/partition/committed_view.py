@@ -42,10 +42,11 @@ class CommittedView:
 
     # how far
 
-    def advance(self, frames: Sequence[StampedFrame]) -> None:
-        """The frames are written: readers see them from now on, unless they are in a local buffer."""
+    def advance(self, frames: Sequence[StampedFrame], *, is_ahead: bool = False) -> None:
+        """The frames are written: readers see them from now on, unless they are in a local buffer, or no other
+        replica may have them yet (`is_ahead`)."""
         newest, traffic = self.newest, self.traffic
-        if self._log.is_buffering:
+        if is_ahead or self._log.is_buffering:
             newest = list(newest)
         for header, _, _ in frames:
             newest[header.priority] = header.base_offset + header.last_offset_delta + 1

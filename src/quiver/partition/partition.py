@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from quiver.model.errors import (
     MessageTooLarge,
@@ -22,8 +21,8 @@ from quiver.partition.committed_view import CommittedView
 from quiver.partition.id_keys import FrameIds
 from quiver.partition.message_ids import MessageIds
 from quiver.partition.offset_assigner import OffsetAssigner
+from quiver.partition.pending import Appended as Appended
 from quiver.partition.pending import (
-    BATCH_BYTES,
     Assigned,
     MessageBatch,
     Pending,
@@ -31,17 +30,18 @@ from quiver.partition.pending import (
     PendingMarker,
     answer,
     check_times,
+    count_alone,
     message_size,
     refuse,
 )
-from quiver.partition.pending import Appended as Appended
 from quiver.partition.pending import Frame as Frame
 from quiver.partition.producers import ProducerTable
 from quiver.partition.saved_state import SavedState
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.partition.tables import PartitionTables
 from quiver.partition.transactions import TransactionTable
 from quiver.records.header import COLUMN_DELIVER_AT, COLUMN_ID, HEADER_BYTES, SAMPLED, FrameHeader, StampedFrame
-from quiver.storage.port import Log, LogOptions
+from quiver.storage.port import Log
 from quiver.storage.writer import Queued, Rest, SerialWriter, append_and_wait
 from quiver.system.clock import Clock
 
@@ -53,27 +53,6 @@ _IDS_AT_ONCE_BYTES = 16 * KIB
 """Of a frame with message ids, which are read first."""
 _TIMES_AHEAD_MS = 60_000
 """If append times are further ahead of the clock than this, there is a warning."""
-
-
-def log_options(config: TopicConfig, *, is_schedule: bool = False) -> LogOptions:
-    return LogOptions(
-        durability=config.durability,
-        segment_bytes=config.segment_bytes,
-        roll_after_ms=config.roll_after_ms,
-        buffers_publishes=not is_schedule,
-        min_replicas=config.min_isr,
-    )
-
-
-class PartitionSettings(NamedTuple):
-    """The settings of a partition. The topic's configuration and the limits may change later (`reconfigure`)."""
-
-    config: TopicConfig
-    limits: Limits
-    message_batch_bytes: int = BATCH_BYTES
-    """Single messages share frames of at most this size."""
-    is_schedule: bool = False
-    """Its log is a schedule log: messages with a delivery time, until they are due."""
 
 
 class Partition:
@@ -110,7 +89,10 @@ class Partition:
         )
         self._writer: SerialWriter[Pending] = SerialWriter(self._write, batch_bytes=_WRITE_BYTES)
         self.saved_state = SavedState(name, log, self.tables, self._writer, clock)
-        self._open_batches: dict[int, tuple[MessageBatch, Queued[Pending]]] = {}
+        self._open_batches: dict[tuple[int, bool], tuple[MessageBatch, Queued[Pending]]] = {}
+        """By priority, and whether their callers wait for this replica only."""
+        self._alone_queued = 0
+        """Items of such callers."""
         self._closing = False
         self._has_warned = False
         self.on_sampled: Callable[[StampedFrame], None] | None = None
@@ -131,8 +113,11 @@ class Partition:
         known = self.tables.producers.get(producer_id)
         return known.next_sequence if known is not None and known.epoch == epoch else 0
 
-    def append(self, frame: Frame, header: FrameHeader, *, check_ids: bool = True) -> "asyncio.Future[Appended]":
-        """Queues a checked frame; the future is done when it is as durable as the topic requires.
+    def append(
+        self, frame: Frame, header: FrameHeader, *, check_ids: bool = True, alone: bool = False
+    ) -> "asyncio.Future[Appended]":
+        """Queues a checked frame; the future is done when it is as durable as the topic requires, or `alone`: when it
+        is so on this replica.
 
         Messages whose ids are known are left out, unless they only come from another log (`check_ids`).
         """
@@ -142,11 +127,12 @@ class Partition:
         ids: FrameIds | None = None
         if header.columns & COLUMN_ID and self.tables.message_ids.counts(header):
             ids = FrameIds(frame, header)
-        pending = PendingFrame(frame, header, future, ids, check_ids)
+        pending = PendingFrame(frame, header, future, ids, check_ids, alone)
         is_small = size <= (_AT_ONCE_BYTES if ids is None else _IDS_AT_ONCE_BYTES)
         if is_small and self._writer.is_idle:
-            self._write_now(pending, sync=True)
+            self._write_now(pending, sync=True, alone=alone)
         else:
+            self._alone_queued += alone
             self._writer.submit(pending, size)
         return future
 
@@ -173,11 +159,14 @@ class Partition:
         check_times(message)
         self._check_writable(size)
         future: asyncio.Future[Appended] = asyncio.get_running_loop().create_future()
-        batch, queued = self._open_batches.get(message.priority, (None, None))
+        alone = message.acks == "leader"
+        place = message.priority, alone
+        batch, queued = self._open_batches.get(place, (None, None))
         if batch is None or queued is None or not batch.has_room(size):
             most = min(self._message_batch_bytes, self._assigner.limits.frame_bytes // 2)
-            batch = MessageBatch(message.priority, most)
-            self._open_batches[message.priority] = batch, self._writer.submit(batch, size)
+            batch = MessageBatch(message.priority, most, alone=alone)
+            self._alone_queued += alone
+            self._open_batches[place] = batch, self._writer.submit(batch, size)
         else:
             self._writer.enlarge(queued, size)
         batch.add(message, size, future)
@@ -309,30 +298,38 @@ class Partition:
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")
 
-    def _write_now(self, pending: PendingFrame | PendingMarker, *, sync: bool) -> None:
+    def _write_now(self, pending: PendingFrame | PendingMarker, *, sync: bool, alone: bool = False) -> None:
         """Writes a small frame by itself, while the writer is idle; what comes before it is on disk queues."""
         writer, log = self._writer, self.log
         assigned = self._assigner.assigned(pending, self.saved_state.now_ms(), log.end_offset)
-        writer.hold(writer.append(log, assigned.frames, partial(self._end_append, assigned), sync=sync))
+        assigned.alone = alone
+        writer.hold(writer.append(log, assigned.frames, partial(self._end_append, assigned), sync=sync, alone=alone))
 
     def _write(self, batch: list[Pending]) -> Rest | bool:
         has_ids = False
         for pending in batch:
             if isinstance(pending, MessageBatch):
                 pending.sealed = True
-                if self._open_batches.get(pending.priority, (None, None))[0] is pending:
-                    del self._open_batches[pending.priority]
+                place = pending.priority, pending.alone
+                if self._open_batches.get(place, (None, None))[0] is pending:
+                    del self._open_batches[place]
             elif isinstance(pending, PendingFrame) and pending.ids is not None:
                 has_ids = True
+        alone_count = count_alone(batch) if self._alone_queued else 0
+        self._alone_queued -= alone_count
+        alone = alone_count == len(batch)
         if has_ids:
-            return partial(self._prepare_and_append, batch)
+            return partial(self._prepare_and_append, batch, alone)
         assigned = self._assigned(batch)
+        assigned.alone = alone
         sync = not all(stamped.header.is_control for stamped in assigned.frames)
-        return self._writer.append(self.log, assigned.frames, partial(self._end_append, assigned), sync=sync)
+        on_end = partial(self._end_append, assigned)
+        return self._writer.append(self.log, assigned.frames, on_end, sync=sync, alone=alone)
 
-    async def _prepare_and_append(self, batch: list[Pending]) -> None:
+    async def _prepare_and_append(self, batch: list[Pending], alone: bool) -> None:
         assigned = self._assigned([pending for pending in batch if await self._prepared(pending)])
-        await append_and_wait(self.log, assigned.frames, partial(self._end_append, assigned))
+        assigned.alone = alone
+        await append_and_wait(self.log, assigned.frames, partial(self._end_append, assigned), alone=alone)
 
     def _assigned(self, batch: list[Pending]) -> Assigned:
         assigned = Assigned(self.log.end_offset)
@@ -360,7 +357,11 @@ class Partition:
 
     def _finish(self, assigned: Assigned) -> None:
         """The frames are written: readers see them from now on. There is no await, so nobody sees half of this."""
-        self.committed.advance(assigned.frames)
+        is_ahead = False
+        if assigned.alone:
+            self.traffic.acked_by_leader_frames += len(assigned.frames)
+            is_ahead = self.log.readable_offset < assigned.next_offset
+        self.committed.advance(assigned.frames, is_ahead=is_ahead)
         is_buffering = self.log.is_buffering
         for pending, appended in assigned.outcomes:
             if is_buffering and appended.base_offset >= self.log.readable_offset:

@@ -66,6 +66,8 @@ class PendingFrame(NamedTuple):
     """If they count."""
     is_checked: bool = True
     """Messages whose ids are known are left out. The broker's own moves are stored as they are."""
+    alone: bool = False
+    """Its caller waits for this replica only."""
 
 
 class PendingRepeat(NamedTuple):
@@ -77,10 +79,12 @@ class PendingRepeat(NamedTuple):
 class MessageBatch:
     """Messages of one priority that wait for the partition's writer, and become one frame when it takes them."""
 
-    __slots__ = ("futures", "has_ids", "limit_bytes", "messages", "priority", "sealed", "size")
+    __slots__ = ("alone", "futures", "has_ids", "limit_bytes", "messages", "priority", "sealed", "size")
 
-    def __init__(self, priority: int, limit_bytes: int = BATCH_BYTES) -> None:
+    def __init__(self, priority: int, limit_bytes: int = BATCH_BYTES, *, alone: bool = False) -> None:
         self.priority = priority
+        self.alone = alone
+        """Their callers wait for this replica only."""
         self.limit_bytes = limit_bytes
         self.messages: list[NewMessage] = []
         self.futures: list[asyncio.Future[Appended]] = []
@@ -104,7 +108,7 @@ class MessageBatch:
 
     def chosen(self, rows: Sequence[int]) -> "MessageBatch":
         """Some of the messages, as a batch of their own to which nothing may be added."""
-        chosen = MessageBatch(self.priority, self.limit_bytes)
+        chosen = MessageBatch(self.priority, self.limit_bytes, alone=self.alone)
         chosen.messages = [self.messages[row] for row in rows]
         chosen.futures = [self.futures[row] for row in rows]
         chosen.has_ids, chosen.sealed = self.has_ids, True
@@ -160,10 +164,12 @@ Pending = PendingFrame | PendingMarker | PendingRepeat | MessageBatch
 class Assigned:
     """Frames that have their offsets, the results for their callers once they are written, and how to undo it all."""
 
-    __slots__ = ("changes", "frames", "id_changes", "next_offset", "outcomes", "undo")
+    __slots__ = ("alone", "changes", "frames", "id_changes", "next_offset", "outcomes", "undo")
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
+        self.alone = False
+        """Nobody waits for other replicas."""
         self.frames: list[StampedFrame] = []
         self.outcomes: list[tuple[Pending, Appended]] = []
         self.undo: dict[int, ProducerState | None] = {}
@@ -199,6 +205,11 @@ def refuse(pending: Pending, error: QuiverError, traffic: Traffic) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)
+
+
+def count_alone(batch: Sequence[Pending]) -> int:
+    """Items whose callers do not wait for other replicas."""
+    return sum([isinstance(each, PendingFrame | MessageBatch) and each.alone for each in batch])
 
 
 def message_size(message: NewMessage) -> int:

@@ -8,6 +8,7 @@ class Traffic:
 
     __slots__ = (
         "ack_seconds",
+        "acked_by_leader_frames",
         "browsed_bytes",
         "browsed_messages",
         "compacted_messages",
@@ -28,6 +29,8 @@ class Traffic:
     def __init__(self) -> None:
         self.published_messages = self.published_bytes = self.published_frames = 0
         """What was appended: markers of transactions are not counted. Bytes are those of stored frames."""
+        self.acked_by_leader_frames = 0
+        """Their publishers did not wait for other replicas."""
         self.duplicates = 0
         """Messages that were not appended because they were there already."""
         self.refused: dict[str, int] = {}

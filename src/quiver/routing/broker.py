@@ -156,9 +156,9 @@ class RoutedBroker:
     # messages
 
     def produce(
-        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0, alone: bool = False
     ) -> "asyncio.Future[Appended]":
-        return self._messages.produce(topic_id, partition, frame, partition_count=partition_count)
+        return self._messages.produce(topic_id, partition, frame, partition_count=partition_count, alone=alone)
 
     def begin_publish(self, topic: str, message: NewMessage) -> PublishFuture | QuiverError:
         return self._messages.begin_publish(topic, message)

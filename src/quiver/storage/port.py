@@ -179,9 +179,10 @@ class Log(Protocol):
         """`raised` is called when `readable_offset` was raised by something else than an append."""
         ...
 
-    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True, alone: bool = False) -> None:
         """Appends all frames or none, and returns when they are as durable as the options say, or without `sync`
-        when they are written: then they are synced within a second, or with the next append.
+        when they are written: then they are synced within a second, or with the next append. Those that are appended
+        `alone` do not wait for other replicas, where there are any.
 
         Offsets must rise and begin at end_offset or above (a jump leaves a hole). Raises StaleEpoch for an epoch
         below one seen before, DiskFull, StorageUnavailable, or PartitionOffline after a failed write or sync.

@@ -69,7 +69,9 @@ class SerialWriter(Generic[Item]):
         else:
             self.is_idle = True
 
-    def append(self, log: Log, frames: Sequence[StampedFrame], on_end: OnEnd, *, sync: bool = True) -> Rest | bool:
+    def append(
+        self, log: Log, frames: Sequence[StampedFrame], on_end: OnEnd, *, sync: bool = True, alone: bool = False
+    ) -> Rest | bool:
         """What `write` does to append frames to a log, and returns: without a task where that is possible.
 
         Calls `on_end` when they are appended, or with the error.
@@ -79,7 +81,7 @@ class SerialWriter(Generic[Item]):
             if frames and not log.append_at_once(frames, sync=sync):
                 if sync and log.begin_append(frames, partial(self._end_append, on_end)):
                     return False
-                return partial(append_and_wait, log, frames, on_end, sync=sync)
+                return partial(append_and_wait, log, frames, on_end, sync=sync, alone=alone)
         except Exception as problem:
             error = problem
         on_end(error)
@@ -185,12 +187,14 @@ async def _operate(operation: Callable[[], Awaitable[Any]], future: "asyncio.Fut
             future.set_result(result)
 
 
-async def append_and_wait(log: Log, frames: Sequence[StampedFrame], on_end: OnEnd, *, sync: bool = True) -> None:
+async def append_and_wait(
+    log: Log, frames: Sequence[StampedFrame], on_end: OnEnd, *, sync: bool = True, alone: bool = False
+) -> None:
     """As `SerialWriter.append`, in a task."""
     error: Exception | None = None
     try:
         if frames:
-            await log.append(frames, sync=sync)
+            await log.append(frames, sync=sync, alone=alone)
     except Exception as problem:
         error = problem
     on_end(error)

@@ -128,7 +128,7 @@ class HeldLog(MemoryLog):
             error = problem
         on_end(error)
 
-    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True, alone: bool = False) -> None:
         await self._storage.come_to(self._log_id, "append")
         super().append_at_once(frames)
         await self._storage.come_to(self._log_id, "appended")

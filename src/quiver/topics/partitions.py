@@ -11,7 +11,8 @@ from quiver.model.errors import PartitionNotFound, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.names import LeaderEpoch, StartEpoch, TopicId, TopicPartition, sole_leader_epoch
 from quiver.model.topic import Topic, TopicConfig
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.header import StampedFrame
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock

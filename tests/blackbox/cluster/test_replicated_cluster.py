@@ -15,7 +15,7 @@ from blackbox.metrics.scraped import total, values
 from blackbox.processes.broker_process import BrokerExited, wait_until
 from blackbox.processes.cli_process import Cli
 from etcd_cluster import EtcdCluster, program, running_etcd
-from quiver.model.errors import QuiverError
+from quiver.model.errors import InvalidSetting, QuiverError
 from quiver.model.limits import MIB
 
 pytestmark = pytest.mark.skipif(program() is None, reason="etcd is not installed (scripts/system-packages gets it)")
@@ -150,6 +150,26 @@ def test_without_a_second_replica_nothing_is_acked(cluster: Nodes) -> None:
     with quiver.connect(cluster.address, timeout=2) as q:
         q.topics.create("orders", partitions=1)
         q.publish("orders", b"before")
+        assert q.publish("orders", b"by the leader", acks="leader").offset == 1
+        with q.producer("orders", acks="leader") as producer:
+            assert producer.send(b"by the leader").result().offset == 2
+        with pytest.raises(QuiverError, match="needs acks all"):
+            q.producer("orders", acks="leader", idempotent=True)
+        for acks, offset in (("leader", 3), ("none", -1)):
+            body = {"messages": [{"value": "over HTTP"}], "acks": acks}
+            status, response = cluster.nodes[1].request("POST", "/topics/orders/messages", body)
+            assert (status, response["results"][0]["offset"]) == (200, offset)
+        wrong = {"messages": [{"value": "over HTTP"}], "acks": "some"}
+        assert cluster.nodes[1].request("POST", "/topics/orders/messages", wrong)[0] == 400
+        Cli(cluster.nodes[1].address)("produce", "orders", "from a shell", "--acks", "leader")
+        counted = (total(node, "quiver_published_acks_leader_frames_total") for node in cluster.nodes.values())
+        assert sum(counted) == 4
+        strict = q.topics.create("strict", partitions=1, min_isr=3).settings
+        assert (strict["replication_factor"], strict["min_isr"]) == (3, 3)
+        for settings in ({"replication_factor": 2}, {"min_isr": 1}):
+            with pytest.raises(InvalidSetting, match="this cluster"):
+                q.topics.create("other", **settings)
+        q.publish("strict", b"before")
         cluster.await_all_in_sync(3)
         left = cluster.nodes[3]
         assert total(left, "quiver_cluster_units", role="leader") == len(cluster.status(3)["workers"]) / 3
@@ -162,6 +182,12 @@ def test_without_a_second_replica_nothing_is_acked(cluster: Nodes) -> None:
         cluster.nodes[1].kill()
         wait_until(lambda: total(left, "quiver_cluster_units_behind"), SECONDS, "node 1 leaves the sets")
         wait_until(lambda: epochs() > epochs_before, SECONDS, "others lead what it led")
+        with pytest.raises(QuiverError) as refused:
+            q.publish("strict", b"to two")
+        assert refused.value.retryable
+        q.publish("orders", b"to two")
+        assert q.topics.alter("strict", min_isr=2).settings["min_isr"] == 2
+        q.publish("strict", b"to two, again")
         cluster.nodes[2].kill()
         wait_until(lambda: total(left, "quiver_cluster_units_refusing"), SECONDS, "nothing is accepted")
         assert {labels[1] for labels in values(left, "quiver_replica_lag_bytes")} == {

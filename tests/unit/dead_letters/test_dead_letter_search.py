@@ -15,7 +15,8 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.outbox.append import append_again
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.queues.state.port import Dead
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.structures.interval_set import IntervalSet

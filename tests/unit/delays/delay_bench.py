@@ -11,7 +11,8 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.names import TopicPartition
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.header import unpack_header

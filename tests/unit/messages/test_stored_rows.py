@@ -10,7 +10,8 @@ from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.outbox.append import append_again
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.columns import OFFSET_DELTA, VALUE, layout_for
 from quiver.records.header import unpack_header

@@ -15,7 +15,8 @@ from quiver.outbox.append import append_moved
 from quiver.outbox.outbox import Move, Outbox, Target, mover_id
 from quiver.outbox.packing import FRAME_BYTES, FRAME_MESSAGES, Placed, packed
 from quiver.outbox.relay import OutboxRelay
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.read import OpenFrame, open_frame, split_frames
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock

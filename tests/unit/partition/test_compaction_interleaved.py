@@ -20,7 +20,8 @@ from quiver.model.errors import Closed, OffsetOutOfRange
 from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.compaction import compact
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.aborted_frames import AbortedFrames
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame

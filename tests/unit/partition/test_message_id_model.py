@@ -16,8 +16,9 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
 from quiver.partition import message_ids
-from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
+from quiver.partition.partition import Appended, Partition
 from quiver.partition.producers import FIRST_RELAY_ID
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.records.header import unpack_header

@@ -13,7 +13,8 @@ from quiver.outbox.append import append_again, append_moved
 from quiver.partition import message_ids
 from quiver.partition.id_keys import id_keys
 from quiver.partition.message_ids import MessageIds
-from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
+from quiver.partition.partition import Appended, Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import COLUMN_ID, FrameHeader, unpack_header
 from quiver.records.read import open_frame, split_frames

@@ -6,7 +6,8 @@ from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.storage.memory.storage import MemoryStorage
 from quiver.system.clock import SystemClock
 

@@ -7,8 +7,9 @@ import pytest
 from quiver.model.limits import Limits
 from quiver.model.topic import TopicConfig
 from quiver.partition.compaction import compact, is_due
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
 from quiver.partition.producers import ProducerTable
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.check import check_frame
 from quiver.storage.local.settings import LocalSettings

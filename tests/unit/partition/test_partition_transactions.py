@@ -12,7 +12,8 @@ from quiver.model.errors import ProducerFenced, TransactionConflict
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
+from quiver.partition.partition import Appended, Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.partition.transactions import Marker, TransactionsSnapshot, TransactionTable, build_marker
 from quiver.records.build import build_frame
 from quiver.records.header import FrameHeader, stamp, unpack_header

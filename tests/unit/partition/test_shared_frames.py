@@ -9,7 +9,8 @@ from quiver.model.errors import FrameTooLarge, Overloaded, QuiverError
 from quiver.model.limits import KIB, Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import TopicConfig
-from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
+from quiver.partition.partition import Appended, Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.records.build import build_frame
 from quiver.records.header import unpack_header
 from quiver.records.read import open_frame, split_frames

@@ -14,6 +14,7 @@ from quiver.messages.browse import BrowseRequest
 from quiver.model.message import NewMessage
 from quiver.model.queue import ReceiveRequest
 from quiver.model.settlement import ACK, SettleRequest
+from quiver.records.build import build_frame
 from quiver.replication.clean_stop import CleanStop
 from quiver.replication.leading.storage import UnitStorage
 from quiver.replication.settings import ReplicationSettings
@@ -26,14 +27,14 @@ from quiver.testing.memory_coordination import MemoryCoordination
 from quiver.testing.replication.direct import ReplicaGroup
 from quiver.testing.replication.frames import stored_values
 
-QUICK = ReplicationSettings(call_seconds=5.0, idle_seconds=0.05, lag_seconds=0.5)
+QUICK = ReplicationSettings(call_seconds=5.0, idle_seconds=0.05, lag_seconds=2.0)
 
 
 class Nodes(ReplicaGroup):
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, settings: ReplicationSettings = QUICK) -> None:
         self.root = root
         self.storages = [self.new_local(number) for number in range(3)]
-        super().__init__(self.storages, QUICK)
+        super().__init__(self.storages, settings)
 
     def new_local(self, number: int) -> LocalStorage:
         return LocalStorage(self.root / str(number), LocalSettings(min_free_bytes=0))
@@ -70,6 +71,15 @@ async def nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
     await nodes.close()
 
 
+@pytest.fixture
+async def patient_nodes(tmp_path: Path) -> AsyncIterator[Nodes]:
+    """Whose in-sync sets stay as they are."""
+    nodes = Nodes(tmp_path, QUICK._replace(lag_seconds=60.0))
+    await nodes.open()
+    yield nodes
+    await nodes.close()
+
+
 async def started(nodes: Nodes, node: int) -> tuple[Broker, UnitStorage]:
     storage = await nodes.lead(node=node)
     broker = Broker(storage)
@@ -98,7 +108,8 @@ async def received(broker: Broker, count: int) -> list[bytes | None]:
     return values
 
 
-async def test_a_broker_moves_and_goes_on(nodes: Nodes) -> None:
+async def test_a_broker_moves_and_goes_on(patient_nodes: Nodes) -> None:
+    nodes = patient_nodes
     broker, storage = await started(nodes, 0)
     await broker.create_topic("work", {"partitions": 1})
     await publish(broker, *range(10))
@@ -182,3 +193,41 @@ def test_a_clean_stop_is_noted(tmp_path: Path) -> None:
     stop.leave(1)
     assert stop.take(2) == 1
     assert stop.take(3) == 3
+
+
+async def test_a_publish_with_acks_leader_does_not_wait_for_followers(patient_nodes: Nodes) -> None:
+    nodes = patient_nodes
+    broker, _ = await started(nodes, 0)
+    topic = await broker.create_topic("work", {"partitions": 1})
+    await publish(broker, 0)
+    nodes.cut_off |= {1, 2}
+    for value in (b"1", b"2"):  # the second one does not wait for the first
+        [published] = await broker.publish("work", [NewMessage(value=value, acks="leader")])
+        assert not isinstance(published, Exception)
+        frame = build_frame([b"frame " + value], timestamp_ms=1)
+        await broker.produce(topic.id, 0, frame, alone=True)
+    page = await broker.read_messages("work", 0, BrowseRequest(limit=10))
+    assert [message.value for message in page.messages] == [b"0"], "readers see what all have"
+    behind = asyncio.ensure_future(publish(broker, 3))
+    nodes.cut_off.clear()
+    await behind
+    page = await broker.read_messages("work", 0, BrowseRequest(limit=10))
+    assert [message.value for message in page.messages] == [b"0", b"1", b"frame 1", b"2", b"frame 2", b"3"]
+    assert len(await received(broker, 6)) == 6
+    await broker.stop()
+
+
+async def test_frames_of_a_producer_wait_for_all_whatever_they_ask_for(patient_nodes: Nodes) -> None:
+    nodes = patient_nodes
+    broker, _ = await started(nodes, 0)
+    topic = await broker.create_topic("work", {"partitions": 1})
+    await broker.create_topic("other", {"partitions": 1})
+    producer_id, epoch = await broker.init_producer(-1, -1)
+    nodes.cut_off |= {1, 2}
+    frame = build_frame([b"0"], timestamp_ms=1, producer_id=producer_id, producer_epoch=epoch, base_sequence=0)
+    appended = broker.produce(topic.id, 0, frame, alone=True)
+    await broker.publish("other", [NewMessage(value=b"1", acks="leader")])  # by then the frame is written
+    assert not appended.done()
+    nodes.cut_off.clear()
+    assert (await appended).base_offset == 0
+    await broker.stop()

@@ -24,9 +24,9 @@ INTERVAL = LogOptions(durability="interval")
 
 
 class Replicas(ReplicaGroup):
-    def __init__(self) -> None:
+    def __init__(self, settings: ReplicationSettings = QUICK) -> None:
         self.locals = [MemoryStorage(), MemoryStorage(), MemoryStorage()]
-        super().__init__(self.locals, QUICK)
+        super().__init__(self.locals, settings)
 
     async def stored(self, node: int, log_id: str = LOG) -> list[tuple[int, bytes]]:
         log = await self.locals[node].open_log(f"units/0/{log_id}", OPTIONS)
@@ -291,3 +291,29 @@ async def test_replicas_move(group: Replicas) -> None:
     async with asyncio.timeout(30):
         while await group.locals[1].list_logs():
             await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def patient_group() -> AsyncIterator[Replicas]:
+    """Whose in-sync set stays as it is."""
+    group = Replicas(QUICK._replace(lag_seconds=60.0))
+    await group.open()
+    yield group
+    await group.close()
+
+
+async def test_an_append_need_not_wait_for_followers(patient_group: Replicas) -> None:
+    group = patient_group
+    log = await (await group.lead()).open_log(LOG, OPTIONS)
+    await log.append(frames(0, 1))
+    group.cut_off |= {1, 2}
+    await log.append(frames(1, 1), alone=True)
+    assert (log.readable_offset, log.end_offset) == (1, 2), "nobody else has it"
+    raised = asyncio.Event()
+    log.notify_readable(raised.set)
+    group.cut_off.clear()
+    async with asyncio.timeout(30):
+        while log.readable_offset < 2:
+            await raised.wait()
+            raised.clear()
+    assert await group.stored(0) == await group.stored(1) == await group.stored(2)

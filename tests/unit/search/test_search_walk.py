@@ -12,7 +12,8 @@ from quiver.model.message import NewMessage, StoredMessage
 from quiver.model.priority import Priority
 from quiver.model.topic import TopicConfig
 from quiver.outbox.append import append_again
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.search import frame_batch, partition_walk
 from quiver.search.language.expression import Expression
 from quiver.search.partition_walk import Filter, PartitionWalk

@@ -31,9 +31,9 @@ from quiver.client._sync.work.worker_pool import WorkerPool
 from quiver.client.connection.address import http_url
 from quiver.client.produce.options import (
     TRANSACTION_BATCH_BYTES,
-    ProducerConfig,
     SendOptions,
     producer_config,
+    publisher_config,
     transaction_config,
 )
 from quiver.client.produce.published import Published
@@ -79,7 +79,8 @@ class Client:
 
         self._connection, self._fetch_connection = connection(), connection()
         self._connection.tracing = new_tracing(tracing, environment.randomness)
-        self._publishers: dict[str, Producer] = {}
+        self._publishers: dict[tuple[str, str], Producer] = {}
+        """By topic and acks."""
         self._publishing = Lock()
         self._producers: list[Producer] = []
         self._streams: list[Stream] = []
@@ -120,17 +121,17 @@ class Client:
 
     def publish(
         self, topic: str, value: Any, key: bytes | str | None = None, *, timeout: Duration | None = None,
-        **options: Unpack[SendOptions],
+        acks: str = "all", **options: Unpack[SendOptions],
     ) -> Published:  # fmt: skip
         """Sends one message and waits until it is stored; returns topic, partition and offset.
 
         Options: headers, timestamp, partition, priority, ttl, delay or deliver_at (the message then enters the
-        topic later, and the offset is its id in `delayed`). If the broker keeps refusing the message for the client's
-        timeout, the refusal is raised. Raises RequestTimeout if there was no response, or after `timeout` if given:
-        then the message may or may not be stored.
+        topic later, and the offset is its id in `delayed`). `acks`: see `producer`. If the broker keeps refusing the
+        message for the client's timeout, the refusal is raised. Raises RequestTimeout if there was no response, or
+        after `timeout` if given: then the message may or may not be stored.
         """
         self._connection.check_fork()
-        producer = self._publishers.get(topic) or self._publisher(topic)
+        producer = self._publishers.get((topic, acks)) or self._publisher(topic, acks)
         verdict_seconds = self._connection.timeout + _VERDICT_SECONDS
         return producer.publish(value, key, options, wait_seconds(timeout), verdict_seconds)
 
@@ -146,12 +147,14 @@ class Client:
         delivery_timeout: Duration = 120,
         acks: str = "all",
         compression: str = "none",
-        idempotent: bool = True,
+        idempotent: bool | None = None,
     ) -> Producer:
         """A producer that batches. A batch is sent when it is full (bytes or messages) or `linger` old.
 
         `timeout`: how long a call waits while `max_buffer_bytes` are in flight. `delivery_timeout`: how long a
-        message is retried. `acks`: none, leader, all. `compression`: none, lz4, zstd.
+        message is retried. `acks`: all replicas in sync have a message when its future is done; leader: the one that
+        leads the partition has it; none: nobody is asked. `compression`: none, lz4, zstd. `idempotent`: a repeat is
+        not stored twice; it needs acks all, and is the default then.
         """
         options = producer_config(
             linger=linger,
@@ -373,15 +376,15 @@ class Client:
         with contextlib.suppress(QuiverError):
             self.close(_LAST_SECONDS)
 
-    def _publisher(self, topic: str) -> Producer:
+    def _publisher(self, topic: str, acks: str) -> Producer:
         """The producer that `publish` uses: it sends immediately, from the caller's own thread or task."""
         check_name(topic)
         with self._publishing:
-            found = self._publishers.get(topic)
+            found = self._publishers.get((topic, acks))
             if found is None:
-                options = ProducerConfig(linger_seconds=0.0, delivery_seconds=self._connection.timeout)
+                options = publisher_config(acks, self._connection.timeout)
                 found = Producer(self._connection, topic, options)
                 if len(self._publishers) >= _PUBLISHERS_KEPT:
                     self._publishers.pop(next(iter(self._publishers))).close()
-                self._publishers[topic] = found
+                self._publishers[topic, acks] = found
             return found

@@ -95,11 +95,14 @@ def producer_config(
     delivery_timeout: object = 120,
     acks: str = "all",
     compression: str = "none",
-    idempotent: bool = True,
+    idempotent: bool | None = None,
 ) -> ProducerConfig:
     """Checks the options of a user."""
-    if acks not in _ACKS:
-        raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
+    check_acks(acks)
+    if idempotent and acks != "all":
+        raise InvalidRequest(
+            problem=f"an idempotent producer needs acks all, not {acks}: what one replica has may get lost with it"
+        )
     _check_number("batch_messages", batch_messages, 1, 1_000_000)
     return ProducerConfig(
         linger_seconds=parse_duration_ms(linger, "linger") / 1000,
@@ -110,8 +113,24 @@ def producer_config(
         delivery_seconds=parse_duration_ms(delivery_timeout, "delivery_timeout") / 1000,
         acks=_ACKS[acks],
         compression=_check_compression(compression),
-        idempotent=idempotent and acks != "none",
+        idempotent=acks == "all" if idempotent is None else idempotent,
     )
+
+
+def publisher_config(acks: str, delivery_seconds: float) -> ProducerConfig:
+    """Of single messages that leave at once."""
+    return ProducerConfig(
+        linger_seconds=0.0,
+        delivery_seconds=delivery_seconds,
+        acks=_ACKS[check_acks(acks)],
+        idempotent=acks == "all",
+    )
+
+
+def check_acks(acks: str) -> str:
+    if acks not in _ACKS:
+        raise InvalidRequest(problem=f"acks {acks!r} is not one of {', '.join(_ACKS)}")
+    return acks
 
 
 TRANSACTION_BATCH_BYTES = 256 * KIB

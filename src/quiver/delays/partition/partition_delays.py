@@ -30,7 +30,8 @@ from quiver.model.times import format_time
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Target
 from quiver.outbox.relay import OutboxRelay
-from quiver.partition.partition import Partition, PartitionSettings, log_options
+from quiver.partition.partition import Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Log, Storage
 from quiver.system.backoff import Backoff

@@ -145,7 +145,11 @@ class Session:
             if request.acks not in _ACKS:
                 raise InvalidRequest(problem=f"acks {request.acks} is not one of 0, 1 and -1")
             appended = self._broker.produce(
-                request.topic_id, request.partition, frame, partition_count=request.partition_count
+                request.topic_id,
+                request.partition,
+                frame,
+                partition_count=request.partition_count,
+                alone=request.acks == messages.ACKS_LEADER,
             )
         except Exception as error:
             self._publish.seconds.observe(self._now() - began)

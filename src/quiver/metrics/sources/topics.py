@@ -3,6 +3,7 @@
 from quiver.delays.service import Delays
 from quiver.messages.fetch import Fetch
 from quiver.messages.publish import Publish
+from quiver.metrics.cluster_series import ACKED_BY_LEADER
 from quiver.metrics.collector import Collection
 from quiver.metrics.series import (
     ACK_WAIT,
@@ -108,6 +109,7 @@ def _traffic(labels: Labels, partitions: list[Partition]) -> tuple[_Counts, list
             or traffic.received_messages
             or traffic.browsed_messages
             or traffic.duplicates
+            or traffic.acked_by_leader_frames
             or traffic.retained_out_bytes
             or traffic.compacted_messages
             or traffic.refused
@@ -121,6 +123,8 @@ def _rare(label: str, traffic: Traffic) -> list[tuple[Series, float, Labels]]:
     found: list[tuple[Series, float, Labels]] = [
         (REFUSED, count, (label, code)) for code, count in traffic.refused.items()
     ]
+    if traffic.acked_by_leader_frames:
+        found.append((ACKED_BY_LEADER, traffic.acked_by_leader_frames, (label,)))
     if traffic.duplicates:
         found.append((DUPLICATES, traffic.duplicates, (label,)))
     if traffic.retained_out_bytes:

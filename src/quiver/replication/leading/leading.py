@@ -145,8 +145,8 @@ class Leading:
         for stream in self.streams.values():
             stream.wake(log.number)
 
-    async def append(self, log: LedLog, frames: Sequence[StampedFrame]) -> None:
-        """Returns when the frames are committed."""
+    async def append(self, log: LedLog, frames: Sequence[StampedFrame], *, alone: bool = False) -> None:
+        """Returns when the frames are committed; or `alone`: when this node has them as their durability says."""
         self._check_append(log, frames)
         end = frames[-1].header.next_offset
         with log.appending():
@@ -160,7 +160,8 @@ class Leading:
                 await log.log.sync()
         self._check_log(log)
         self._confirm_own(log, end, end if is_synced else 0)
-        await self.committed(log, end)
+        if not alone:
+            await self.committed(log, end)
 
     def _check_append(self, log: LedLog, frames: Sequence[StampedFrame]) -> None:
         self._check_log(log)

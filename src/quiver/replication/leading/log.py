@@ -75,12 +75,12 @@ class ReplicatedLog:
         """The watermark rises for appends that nobody waits for any more, too."""
         self._led.on_watermark = raised
 
-    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True, alone: bool = False) -> None:
         """Returns when the frames are committed, also without `sync`: then, with a durability below `fsync`, when all
-        that count have written them."""
+        that count have written them. Those that are appended `alone` may be lost with this node until then."""
         self._check_open()
         if frames:
-            await self._leading.append(self._led, frames)
+            await self._leading.append(self._led, frames, alone=alone)
 
     def append_at_once(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> bool:
         self._check_open()

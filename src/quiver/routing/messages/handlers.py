@@ -43,7 +43,11 @@ class MessageHandlers:
     async def _produce(self, request: Produce, payload: memoryview) -> Reply[Appended]:
         """Queued before it waits, so that frames of one worker are written in the order in which they were sent."""
         appended = self._broker.produce(
-            request.topic_id, request.partition, payload, partition_count=request.partition_count
+            request.topic_id,
+            request.partition,
+            payload,
+            partition_count=request.partition_count,
+            alone=request.alone,
         )
         return Reply(await appended)
 

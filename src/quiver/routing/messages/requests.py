@@ -18,6 +18,8 @@ class Produce(PeerRequest[Appended], frozen=True):
     topic_id: int
     partition: int
     partition_count: int
+    alone: bool = False
+    """The caller does not wait for other replicas."""
 
 
 class ChosenMessage(msgspec.Struct, frozen=True, array_like=True):

@@ -41,13 +41,14 @@ class RoutedMessages:
             local.producer_contacts.ask = self._was_given
 
     def produce(
-        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0
+        self, topic_id: int, partition: int, frame: Frame, *, partition_count: int = 0, alone: bool = False
     ) -> "asyncio.Future[Appended]":
         """Queued before it returns, here or on the link: frames of one connection stay in order."""
         worker = self._owners.of_partition(topic_id, partition)
         if worker == self._owners.worker:
-            return self._local.produce(topic_id, partition, frame, partition_count=partition_count)
-        appended = value_of(self._peers.begin(worker, Produce(topic_id, partition, partition_count), (frame,)))
+            return self._local.produce(topic_id, partition, frame, partition_count=partition_count, alone=alone)
+        request = Produce(topic_id, partition, partition_count, alone)
+        appended = value_of(self._peers.begin(worker, request, (frame,)))
         self._passed_on.note(topic_id, partition, frame, appended)
         return appended
 

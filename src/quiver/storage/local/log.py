@@ -107,7 +107,7 @@ class LocalLog:
 
     # appending
 
-    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True, alone: bool = False) -> None:
         if not frames or self.append_at_once(frames, sync=sync):
             return
         async with self._turn:

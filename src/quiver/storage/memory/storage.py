@@ -82,7 +82,7 @@ class MemoryLog:
     def notify_readable(self, raised: Callable[[], None]) -> None:
         """Only appends raise it."""
 
-    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True, alone: bool = False) -> None:
         self.append_at_once(frames)
 
     def begin_append(self, frames: Sequence[StampedFrame], on_end: Callable[[Exception | None], None]) -> bool:

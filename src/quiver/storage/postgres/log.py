@@ -106,7 +106,7 @@ class PostgresLog:
 
     # appending
 
-    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True) -> None:
+    async def append(self, frames: Sequence[StampedFrame], *, sync: bool = True, alone: bool = False) -> None:
         if not frames:
             return
         async with self._turn:

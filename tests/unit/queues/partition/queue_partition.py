@@ -12,7 +12,8 @@ from quiver.model.queue import QueueSettings
 from quiver.model.settlement import ACK, SettleRequest
 from quiver.model.topic import TopicConfig
 from quiver.outbox.outbox import Move
-from quiver.partition.partition import Appended, Partition, PartitionSettings, log_options
+from quiver.partition.partition import Appended, Partition
+from quiver.partition.settings import PartitionSettings, log_options
 from quiver.queues.context import QueueContext
 from quiver.queues.journal.moves import MoveSource
 from quiver.queues.partition.frame_cache import FrameCache

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quiver.model.settlement import ACK, EXTEND, NACK, REJECT
-from quiver.partition.partition import log_options
+from quiver.partition.settings import log_options
 from quiver.reader.delivery_history import Acknowledged, DeadLettered, Delivered, DeliveryHistory, Fact
 from quiver.records.header import FrameHeader
 from quiver.records.read import open_frame, split_frames

@@ -1,12 +1,13 @@
 """POST /topics/{topic}/messages: single messages, published on the same path as frames."""
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, TypeVar
+import logging
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
 
-from quiver.gateways.http.field_notes import needed
+from quiver.gateways.http.field_notes import needed, note, one_of
 from quiver.gateways.http.media import Media
 from quiver.gateways.http.operation import Begun, Operation, Routes
 from quiver.gateways.http.request import Request
@@ -25,15 +26,18 @@ from quiver.model.errors import (
     error_from_wire,
 )
 from quiver.model.limits import PUBLISHED_AT_ONCE
-from quiver.model.message import NewMessage
+from quiver.model.message import Acks, NewMessage
+from quiver.model.numbers import shown
 from quiver.model.priority import Priority
 from quiver.model.times import format_time
 from quiver.model.trace.traceparent import TRACEPARENT, parse_traceparent
 
 if TYPE_CHECKING:
     from quiver.messages.publish import Published
+    from quiver.partition.pending import Appended
     from quiver.routing.facade import Facade
 
+logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _TRACEPARENT = TRACEPARENT.encode()
@@ -42,14 +46,24 @@ _SLICED_BODY_BYTES = 256 * 1024
 _SLICE_MESSAGES = 500
 _SLICE_BYTES = 1024 * 1024
 _PUBLISHED_AT_ONCE = 5_000
+_ACKS = one_of(Acks)
+_NOT_KNOWN = -1
+"""The offset in a response that waits for nothing."""
 
 
 class PublishRequest(msgspec.Struct):
     messages: Annotated[list[MessageToPublish] | None, needed(maxItems=PUBLISHED_AT_ONCE)] = None
+    acks: Annotated[
+        str | None,
+        note(
+            "all (default): every replica in sync has the messages; leader: one has; none: offsets are -1.", **_ACKS
+        ),
+    ] = None
 
 
 class _UndecodedMessages(msgspec.Struct):
     messages: list[msgspec.Raw] | None = None
+    acks: str | None = None
 
 
 class PublishResult(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -90,7 +104,7 @@ class PublishRoute:
         """A small request with one message needs no task: it waits for the message and for nothing else."""
         topic = request.topic()
         batch = request.body_at_once(PublishRequest)
-        if batch is None or batch.messages is None or len(batch.messages) != 1:
+        if batch is None or batch.messages is None or len(batch.messages) != 1 or batch.acks is not None:
             return None
         message = _prepared(batch.messages[0], request.media, self._broker.clock.now_ms())
         if isinstance(message, QuiverError):
@@ -111,34 +125,50 @@ class PublishRoute:
         if batch is None:
             content = await request.content()
             if len(content) > _SLICED_BODY_BYTES:
-                prepared = await self._prepare_sliced(content, media)
+                prepared, acks = await self._prepare_sliced(content, media)
             else:
                 batch = media.decode(content, PublishRequest) if content else PublishRequest()
             del content
         if batch is not None:
             now_ms = self._broker.clock.now_ms()
             prepared = [_prepared(message, media, now_ms) for message in _accepted(batch.messages)]
+            acks = _acks(batch.acks)
         if _TRACEPARENT in request.headers:
             parent = request.headers[_TRACEPARENT]
             prepared = [each if isinstance(each, QuiverError) else _traced(each, parent) for each in prepared]
+        if acks == "leader":
+            prepared = [_with_acks(each) for each in prepared]
+        elif acks == "none":
+            await self._broker.publish(topic, [])  # there is such a topic
+            return _response([self._queue(topic, each) for each in prepared])
         results: list[PublishResult] = []
         for start in range(0, max(len(prepared), 1), _PUBLISHED_AT_ONCE):
             results += await self._publish(topic, prepared[start : start + _PUBLISHED_AT_ONCE])
         return _response(results)
 
-    async def _prepare_sliced(self, content: bytes, media: Media) -> list[NewMessage | QuiverError]:
+    def _queue(self, topic: str, message: NewMessage | QuiverError) -> PublishResult:
+        """Waits for nothing, and says only why a message was refused at once."""
+        begun = message if isinstance(message, QuiverError) else self._broker.begin_publish(topic, message)
+        if isinstance(begun, QuiverError):
+            return _refused(begun)
+        begun.future.add_done_callback(_note_end)
+        return PublishResult(partition=begun.partition, offset=_NOT_KNOWN)
+
+    async def _prepare_sliced(self, content: bytes, media: Media) -> tuple[list[NewMessage | QuiverError], str]:
         """Does the same as for a small body, with a pause after every 500 messages or half a megabyte."""
         now_ms = self._broker.clock.now_ms()
         prepared: list[NewMessage | QuiverError] = []
         count = size = 0
         await asyncio.sleep(0)
-        for raw in _accepted(media.decode(content, _UndecodedMessages).messages):
+        request = media.decode(content, _UndecodedMessages)
+        acks = _acks(request.acks)
+        for raw in _accepted(request.messages):
             prepared.append(_prepared(media.decode(raw, MessageToPublish), media, now_ms))
             count, size = count + 1, size + memoryview(raw).nbytes
             if count >= _SLICE_MESSAGES or size >= _SLICE_BYTES:
                 count = size = 0
                 await asyncio.sleep(0)
-        return prepared
+        return prepared, acks
 
     async def _publish(self, topic: str, prepared: list[NewMessage | QuiverError]) -> list[PublishResult]:
         """What became of each message, in order; those that were refused already keep their error."""
@@ -180,6 +210,21 @@ def publish_routes(broker: "Facade") -> Routes:
         ),
     )
     return {"/topics/{topic}/messages": {"POST": operation}}
+
+
+def _acks(given: str | None) -> str:
+    if given not in (None, *get_args(Acks)):
+        raise InvalidRequest(problem=f"acks {shown(given)} is not one of {', '.join(get_args(Acks))}")
+    return given or "all"
+
+
+def _with_acks(message: NewMessage | QuiverError) -> NewMessage | QuiverError:
+    return message if isinstance(message, QuiverError) else msgspec.structs.replace(message, acks="leader")
+
+
+def _note_end(future: "asyncio.Future[Appended]") -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        logger.info("a message with acks=none was not stored: %s", error)
 
 
 def _accepted(messages: list[T] | None) -> list[T]:
