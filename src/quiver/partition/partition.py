@@ -10,7 +10,6 @@ from quiver.model.errors import (
     Overloaded,
     PartitionOffline,
     ShuttingDown,
-    StorageUnavailable,
 )
 from quiver.model.limits import KIB, MIB, Limits
 from quiver.model.message import NewMessage
@@ -292,8 +291,9 @@ class Partition:
             raise ShuttingDown()
         if self.log.failure is not None:
             raise PartitionOffline(partition=self.name, problem=self.log.failure)
-        if self.log.outage is not None and not (is_plain and self.log.has_buffer):
-            raise StorageUnavailable(problem=self.log.outage)
+        outage = self.log.outage
+        if outage is not None and not (is_plain and self.log.has_buffer):
+            raise outage
         waiting = self._writer.queued_bytes
         if waiting and waiting + size > self._assigner.limits.partition_queue_bytes:
             raise Overloaded(problem=f"{waiting} bytes wait for {self.name}")

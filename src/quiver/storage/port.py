@@ -11,6 +11,7 @@ import msgspec
 
 from quiver.log.compaction.job import AbortedRange as AbortedRange
 from quiver.log.files.sync_times import SyncTimes
+from quiver.model.errors import QuiverError
 from quiver.model.limits import MIB
 from quiver.model.names import StartEpoch
 from quiver.model.topic import Durability
@@ -161,7 +162,7 @@ class Log(Protocol):
         ...
 
     @property
-    def outage(self) -> str | None:
+    def outage(self) -> QuiverError | None:
         """Why nothing can be appended for now; it passes without anybody's doing. None for an engine on files."""
         ...
 

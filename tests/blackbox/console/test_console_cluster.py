@@ -63,7 +63,7 @@ CLUSTER = {
     "node": "1",
     "node_id": "1",
     "controller": "2",
-    "nodes": [node("1", "alive", 0), node("2", "alive", 1), node("3", "draining"), node("4", "gone")],
+    "nodes": [node("1", "alive", 0), node("2", "alive", 1), node("3", "draining"), node("4", "dead")],
     "workers": [
         {"worker": each["unit"], "state": "running", "restarts": 0, "partitions": 6, "replicas": each["replicas"]}
         for each in UNITS
@@ -80,7 +80,13 @@ def reassignment(number: int, state: str, done: int) -> dict[str, Any]:
     return {
         "reassignment_id": number,
         "state": state,
-        "progress": {"units": 2, "units_done": done, "partitions": 12, "partitions_done": done * 6, "percent": done * 50},
+        "progress": {
+            "units": 2,
+            "units_done": done,
+            "partitions": 12,
+            "partitions_done": done * 6,
+            "percent": done * 50,
+        },
         "units": [{**move, "partition_count": 6} for move in moves],
         "started_at": "2026-01-01T00:00:00Z",
         "ended_at": None if state == "running" else "2026-01-01T00:00:05Z",
@@ -133,13 +139,13 @@ def test_nodes_and_units_say_what_is_missing_and_what_moves(console: ConsolePage
     console.open("cluster")
     main = console.tab.locator("main")
     expect(main).to_contain_text(
-        "1 of 4 nodes is gone; unit 1 has replicas that are not in sync; unit 1 is being reassigned."
+        "1 of 4 nodes is dead; unit 1 has replicas that are not in sync; unit 1 is being reassigned."
     )
     expect(main.locator(".banner")).to_have_text("etcd: one member is away")
     nodes = console.rows("section:has-text('Nodes')")
     expect(nodes).to_have_count(4)
     expect(nodes.nth(2)).to_contain_text("draining")
-    expect(nodes.nth(3)).to_contain_text("gone")
+    expect(nodes.nth(3)).to_contain_text("dead")
     expect(nodes.nth(3)).to_contain_text("rack-4")
     units = console.rows("section:has-text('Units')")
     expect(units.nth(0)).to_contain_text("1, 2, 3")

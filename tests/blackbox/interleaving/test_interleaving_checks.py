@@ -222,6 +222,15 @@ def test_acked_stays_acked() -> None:
     assert found(check_acked_stays_acked, [*acked, replace(late, outcome="ok"), again])
 
 
+def test_a_lease_that_ended_before_the_acked_one_may_be_handed_out_late() -> None:
+    """The attempts are equal where only the first message of a run of one key counted one."""
+    acked = [lease("deliver", 1, M1, nonce="19-8030143"), lease("ack", 2, M1, nonce="19-8030143")]
+    assert not found(check_acked_stays_acked, [*acked, lease("deliver", 3, M1, nonce="19-803013e")])
+    assert found(check_acked_stays_acked, [*acked, lease("deliver", 3, M1, nonce="19-8030144")])
+    assert found(check_acked_stays_acked, [*acked, lease("deliver", 3, M1, nonce="19-8130001")]), "of the next leader"
+    assert found(check_acked_stays_acked, [*acked, lease("deliver", 3, M1, attempt=2, nonce="19-8030144")])
+
+
 def test_one_holder_at_a_time() -> None:
     first, soon = lease("deliver", 1, M0, lease=True), lease("deliver", 2, M0, attempt=2, nonce="b", lease=True)
     later = lease("deliver", 9, M0, attempt=2, nonce="b", lease=True)

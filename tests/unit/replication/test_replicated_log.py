@@ -98,7 +98,7 @@ async def test_a_follower_leaves_the_set_and_comes_back(group: Replicas) -> None
     await group.until(lambda: group.unit().isr == (0,))
     assert group.unit().elr == (1,)
     assert (log.readable_offset, log.end_offset) == (6, 7)
-    assert "1 replicas are in sync" in str(log.outage)
+    assert "has 1 replicas in sync" in str(log.outage)
     with pytest.raises(NotEnoughReplicas):
         await log.append(frames(7, 1))
     assert await log.read(6, max_bytes=100) is None
@@ -212,7 +212,7 @@ async def test_a_topic_may_want_more_replicas_than_its_unit(group: Replicas) -> 
     await other.append(frames(0, 1))  # waits until the set is smaller
     assert group.unit().isr == (0, 1)
     assert (log.readable_offset, log.end_offset) == (1, 2)
-    assert "2 replicas are in sync, 3 are needed" in str(log.outage)
+    assert "has 2 replicas in sync and needs 3" in str(log.outage)
     assert group.nodes[0].status()[0].refusing_count == 1
     assert other.outage is None
     with pytest.raises(NotEnoughReplicas):

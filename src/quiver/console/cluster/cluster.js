@@ -28,12 +28,7 @@ export async function show(view) {
     view.draw(
       { title: "Cluster", about: pill(health.status, kind) },
       h("p", { role: "status" }, summary(health)),
-      h(
-        "div",
-        { class: "problems" },
-        banners(health.problems, "bad"),
-        banners(warnings, ""),
-      ),
+      h("div", { class: "problems" }, banners(health.problems, "bad"), banners(warnings, "")),
       h(
         "div",
         { class: "tiles" },
@@ -43,9 +38,7 @@ export async function show(view) {
       ),
       section("Nodes", null, nodeTable(cluster)),
       section("Units", null, unitTable(cluster, health)),
-      isReplicated || reassignments.length
-        ? section("Reassignments", null, reassignmentTable(reassignments))
-        : null,
+      isReplicated || reassignments.length ? section("Reassignments", null, reassignmentTable(reassignments)) : null,
     );
   });
 }

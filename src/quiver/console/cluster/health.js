@@ -9,7 +9,7 @@ export function summary(health) {
   const missing = health.nodes - health.nodes_alive;
   const taking = health.units_behind.filter((/** @type {number} */ unit) => !health.units_refusing.includes(unit));
   const parts = [
-    missing ? `${count(missing)} of ${count(health.nodes)} ${missing === 1 ? "nodes is" : "nodes are"} gone` : "",
+    missing ? `${count(missing)} of ${count(health.nodes)} ${missing === 1 ? "nodes is" : "nodes are"} dead` : "",
     health.controller === null ? "no node is the controller" : "",
     about(health, health.units_without_leader, "has", "have", "no leader"),
     about(health, health.units_refusing, "takes", "take", "no writes until more replicas are in sync"),

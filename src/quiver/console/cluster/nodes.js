@@ -5,7 +5,7 @@ import { count } from "../lib/format.js";
 import { pill } from "../parts/states.js";
 import { table } from "../parts/table.js";
 
-const KINDS = { alive: "good", gone: "bad" };
+const KINDS = { alive: "good", dead: "bad" };
 
 /** @param {any} cluster */
 export function nodeTable({ node, nodes, units }) {

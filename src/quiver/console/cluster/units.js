@@ -34,8 +34,7 @@ export function unitTable({ units, workers }, health) {
 }
 
 /** @param {string | undefined} state */
-const running = (state) =>
-  state === "running" ? pill(state, "good") : state ? pill("missing", "bad", state) : "–";
+const running = (state) => (state === "running" ? pill(state, "good") : state ? pill("missing", "bad", state) : "–");
 
 /** @param {string[]} nodes */
 const names = (nodes) => nodes.join(", ") || "none";

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from quiver.model.errors import Closed, NotSupported, OffsetOutOfRange
+from quiver.model.errors import Closed, NotEnoughReplicas, NotSupported, OffsetOutOfRange, QuiverError
 from quiver.records.header import StampedFrame
 from quiver.replication.leading.leading import Leading
 from quiver.replication.leading.led_log import CompactionOrder, LedLog
@@ -57,10 +57,10 @@ class ReplicatedLog:
         return self._local.failure
 
     @property
-    def outage(self) -> str | None:
-        unit = self._leading.leader.unit
-        if len(unit.isr) < self._led.progress.needed:
-            return f"{len(unit.isr)} replicas are in sync, {self._led.progress.needed} are needed"
+    def outage(self) -> QuiverError | None:
+        count, needed = len(self._leading.leader.unit.isr), self._led.progress.needed
+        if count < needed:
+            return NotEnoughReplicas(what=self._led.log_id, count=count, wanted=needed)
         return self._local.outage
 
     @property

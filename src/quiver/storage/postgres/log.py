@@ -6,7 +6,7 @@ from functools import partial
 
 from quiver.log.removed_front import RemovedFront
 from quiver.log.segment_view import out_of_range
-from quiver.model.errors import Closed, PartitionOffline
+from quiver.model.errors import Closed, PartitionOffline, StorageUnavailable
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
 from quiver.storage.memory.slice import MemorySlice
@@ -81,9 +81,8 @@ class PostgresLog:
         return self.state.failure
 
     @property
-    def outage(self) -> str | None:
-        problem, buffer = self._resources.database.problem, self._resources.buffer
-        return problem if problem is None or buffer is None or buffer.problem is None else buffer.problem
+    def outage(self) -> StorageUnavailable | None:
+        return self._resources.outage
 
     @property
     def has_buffer(self) -> bool:

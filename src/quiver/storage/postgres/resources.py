@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from quiver.model.errors import StorageUnavailable
 from quiver.storage.postgres.appending.appends import AppendBundler
 from quiver.storage.postgres.appending.flushing import CommitFlusher
 from quiver.storage.postgres.appending.recovery import AppendRecovery
@@ -28,3 +29,10 @@ class PostgresResources(NamedTuple):
     """For old frames, if there is one."""
     buffer: PublishBuffer | None = None
     """For publishes while the database is away, if there is one."""
+
+    @property
+    def outage(self) -> StorageUnavailable | None:
+        problem = self.database.problem
+        if problem is not None and self.buffer is not None and self.buffer.problem is not None:
+            problem = self.buffer.problem
+        return None if problem is None else StorageUnavailable(problem=problem)

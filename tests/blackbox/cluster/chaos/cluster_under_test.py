@@ -3,8 +3,9 @@
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,31 +59,42 @@ class ClusterUnderTest:
 
     def is_whole(self) -> bool:
         """Every node is ready, and every replica is in sync."""
-        for number, node in self.nodes.items():
+        for number in self.nodes:
             try:
-                status, _ = node.request("GET", "/readyz", timeout=5.0)
                 units = self._nodes.status(number)["workers"]
             except (OSError, ValueError, AssertionError):
                 return False
-            if status != 200 or any(set(unit["isr"]) != set(unit["replicas"]) for unit in units):
+            if not self._is_ready(number) or any(set(unit["isr"]) != set(unit["replicas"]) for unit in units):
                 return False
         return True
 
-    def await_whole(self) -> None:
-        looking = threading.Event()
-        deadline = time.monotonic() + WHOLE_SECONDS
-        while not self.is_whole():
-            assert time.monotonic() < deadline, f"not whole within {WHOLE_SECONDS} s:\n{self.shown()}"
+    def _is_ready(self, number: int) -> bool:
+        try:
+            return self.nodes[number].request("GET", "/readyz", timeout=5.0)[0] == 200
+        except (OSError, ValueError):
+            return False
+
+    def _await(self, check: Callable[[], bool], what: str) -> None:
+        """Looks less often than `wait_until`: the machine is busy."""
+        looking, deadline = threading.Event(), time.monotonic() + WHOLE_SECONDS
+        while not check():
+            assert time.monotonic() < deadline, f"not {what} within {WHOLE_SECONDS} s:\n{self.shown()}"
             looking.wait(_LOOK_SECONDS)
+
+    def await_whole(self) -> None:
+        self._await(self.is_whole, "whole")
 
     def shown(self) -> str:
         """How the nodes stand, for people."""
         return "\n".join(f"node {number}: {self._asked(node)}" for number, node in self.nodes.items())
 
-    def start(self, number: int) -> None:
-        """Starts a node again; returns when it is ready."""
-        self.nodes[number].start(wait=False)
-        self.nodes[number].wait_ready(WHOLE_SECONDS)
+    def start(self, *numbers: int) -> None:
+        """Starts nodes again; returns when they are ready."""
+        for number in numbers:
+            self.nodes[number].start(wait=False)
+        for number in numbers:
+            self.nodes[number].wait_ready(WHOLE_SECONDS, ready=False)
+            self._await(partial(self._is_ready, number), f"ready: node {number}")
 
     def start_on(self, number: int, directory: str) -> BrokerProcess:
         """A node on another data directory, in the directory of the test; does not wait for it."""

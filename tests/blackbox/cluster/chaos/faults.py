@@ -94,12 +94,12 @@ class Faults:
         for number in killed:
             self._cluster.nodes[number].kill()
         self._pause((0.0, 4.0))
-        self._start_all(killed)
+        self._cluster.start(*killed)
 
     def kill_all(self, node: int) -> None:
         for number in NODES:
             self._cluster.nodes[number].kill()
-        self._start_all(list(NODES))
+        self._cluster.start(*NODES)
 
     def pause(self, node: int) -> None:
         """It goes on as if nothing had happened."""
@@ -108,12 +108,6 @@ class Faults:
         self._pause()
         os.kill(pid, signal.SIGCONT)
 
-    def _start_all(self, numbers: list[int]) -> None:
-        for number in numbers:
-            self._cluster.nodes[number].start(wait=False)
-        for number in numbers:
-            self._cluster.nodes[number].wait_ready(90.0)
-
     def clock(self, node: int) -> None:
         """Its clock is hours wrong, until it is started again."""
         program = shutil.which("faketime")
@@ -121,7 +115,7 @@ class Faults:
             pytest.skip("faketime is not installed")
         broker = self._cluster.nodes[node]
         broker.kill()
-        broker.prefix = [program, "-f", f"{self._chance.choice((-1, 1)) * self._chance.randint(1, 5)}h"]
+        broker.prefix = [program, "-f", f"{self._chance.choice((-5, -1, 1, 5)):+}h"]
         broker.environment["FAKETIME_DONT_FAKE_MONOTONIC"] = "1"
         try:
             self._cluster.start(node)
@@ -207,6 +201,19 @@ class Faults:
         _empty(self._cluster.nodes[node].data_dir)
         self._cluster.start(node)
 
+    def old_disk(self, node: int) -> None:
+        """It is away until no set has it any more, and another leader was there and is gone again."""
+        self._cluster.nodes[node].kill()
+        wait_until(lambda: self._is_left_out(node), TAKE_OVER_SECONDS, f"no set has node {node}")
+        self._pause((0.0, 3.0))
+        other = self._chance.choice([number for number in NODES if number != node])
+        self._cluster.nodes[other].kill()
+        self._cluster.start(other, node)
+
+    def _is_left_out(self, node: int) -> bool:
+        units = self._cluster.units()
+        return bool(units) and all(str(node) not in unit["isr"] for unit in units)
+
     def other_disk(self, node: int) -> None:
         """The node is started on a copy of another node's data, which it must refuse."""
         other = self._chance.choice([number for number in NODES if number != node])
@@ -254,7 +261,7 @@ class Faults:
 FAULTS: dict[str, Callable[[Faults, int], None]] = {
     name: member for name, member in vars(Faults).items() if not name.startswith("_") and name != "run"
 }
-ALONE = ("empty_disk", "other_disk", "full_disk", "failing_disk")
+ALONE = ("empty_disk", "old_disk", "other_disk", "full_disk", "failing_disk")
 """These take a replica away for longer, so all others have to be in sync: cause and end come with a whole cluster."""
 
 

@@ -18,11 +18,12 @@ from blackbox.callers.http_caller import HttpCaller
 from blackbox.cluster.chaos.cluster_load import GROUPS, start_load, start_rest
 from blackbox.cluster.chaos.cluster_under_test import ClusterUnderTest, cluster_under_test
 from blackbox.cluster.chaos.faults import FAULTS, Faults
+from blackbox.cluster.chaos.replicas import check_replicas
 from blackbox.cluster.chaos.transfers import check_bank
 from blackbox.cluster.replicated_nodes import StartBroker
 from blackbox.interleaving import scenario as plan
 from blackbox.interleaving.actor_threads import ActorThreads
-from blackbox.interleaving.checks.evidence import Evidence
+from blackbox.interleaving.checks.evidence import Evidence, Violation
 from blackbox.interleaving.draining import drain
 from blackbox.interleaving.final_state import FinalState, read_final_state
 from blackbox.interleaving.history import Recorder
@@ -39,6 +40,7 @@ ROUND_SECONDS = 150.0
 RECOVERY_SECONDS = 200.0
 """The longest that the last fault may take, and the cluster after it."""
 OF_CLOCKS = ("check_delays", "check_one_holder")
+STOP_SECONDS = 60.0
 SHORT_FAULTS = ["both_leaders", "mute", "full_disk", "pause"]
 SECONDS = float(os.environ.get("QUIVER_CLUSTER_SECONDS", SHORT_SECONDS))
 IS_LONG = "QUIVER_CLUSTER_SECONDS" in os.environ
@@ -67,16 +69,19 @@ def test_a_cluster_under_faults(
         began = time.monotonic()
         problems = run(world, faults, seconds)
         final = FinalState() if problems else read_final_state(HttpCaller(cluster.http_port))
-        held = cluster.held_bytes
+        differing = [] if problems else stop_and_compare(cluster)
     evidence = Evidence(world.recorder.events, final, GROUPS)
     found = {} if problems else violations(evidence)
     if faults.done["clock"]:  # times that one node wrote are compared with the clock of another
         found = {check: entries for check, entries in found.items() if check not in OF_CLOCKS}
-    if lost := list(check_bank(evidence)):
-        found["check_bank"] = lost
+    for check, entries in (("check_bank", list(check_bank(evidence))), ("check_replicas", differing)):
+        if entries:
+            found[check] = entries
     acked = sum(event.outcome == "ok" for event in evidence.of("publish"))
     caused = ", ".join(f"{name} {count}" for name, count in sorted(faults.done.items()))
-    print(f"survived in {time.monotonic() - began:.0f} s: {caused}; {held} bytes were held in the network")
+    print(
+        f"survived in {time.monotonic() - began:.0f} s: {caused}; {cluster.held_bytes} bytes were held in the network"
+    )
     print(f"{acked} messages acked, {len(final.stored)} stored, {len(final.dead_letters)} dead letters")
     print(summary(evidence))
     if found or problems:
@@ -91,6 +96,13 @@ def make_topics(cluster: ClusterUnderTest) -> None:
     for topic, partitions in plan.PARTITIONS.items():
         status, answer = call("POST", "/topics", {"name": topic, "partitions": partitions, **plan.SETTINGS})
         assert status == 201, answer
+
+
+def stop_and_compare(cluster: ClusterUnderTest) -> list[Violation]:
+    topic_ids = range(1, len(plan.PARTITIONS) + 1)  # in the order in which they were made
+    for number, node in cluster.nodes.items():
+        assert node.terminate(STOP_SECONDS) == 0, f"node {number}:\n{node.log_text[-4000:]}"
+    return list(check_replicas({number: node.data_dir for number, node in cluster.nodes.items()}, topic_ids))
 
 
 def run(world: plan.World, faults: Faults, seconds: float) -> list[str]:

@@ -99,11 +99,19 @@ def check_acked_stays_acked(evidence: Evidence) -> Iterator[Violation]:
 
 def _comes_after(delivery: Event, ack: Event) -> bool:
     """Whether this is another lease than the acked one, given after it. What a client got ahead, and hands out after
-    its lease has ended, is an earlier attempt."""
+    its lease has ended, is an earlier attempt, or an earlier lease: of a run of one key only the first message counts
+    an attempt when the lease ends."""
     if delivery.details["receipt"] == ack.details["receipt"]:
         return False
     ahead = delivery.details["attempt"] - ack.details["attempt"]
-    return ahead >= 0 and delivery.began > ack.ended
+    is_later = ahead > 0 or (ahead == 0 and _lease_number(delivery) >= _lease_number(ack))
+    return is_later and delivery.began > ack.ended
+
+
+def _lease_number(event: Event) -> int:
+    """Leases of one partition are numbered in the order in which they are given, also by one leader after the other.
+    The nonce of a receipt is `group-lease`, in hexadecimal digits."""
+    return int(str(event.details["receipt"]).rpartition("-")[2], 16)
 
 
 def _between(resets: list[Event], first: Event, second: Event) -> bool:

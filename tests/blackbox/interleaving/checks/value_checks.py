@@ -7,6 +7,8 @@ from quiver.model.errors import CATALOGUE
 
 NO_HELP = ("internal", "corrupt_data", "invalid_request", "protocol_error", "offset_out_of_range", "out_of_sequence")
 """Codes of errors that no fault of a machine may cause."""
+OF_A_DATABASE = "storage_unavailable"
+"""Which a broker on files does not have."""
 OWN_CODES = ("aborted",)
 """Of events that the actors end themselves."""
 
@@ -28,7 +30,11 @@ def check_errors(evidence: Evidence) -> Iterator[Violation]:
     """Every error is in the catalogue, and is one that a client can do something about."""
     for event in evidence.events:
         code = event.details.get("code")
-        if code is not None and code not in OWN_CODES and (code not in CATALOGUE or code in NO_HELP):
+        if (
+            code is not None
+            and code not in OWN_CODES
+            and (code not in CATALOGUE or code in (*NO_HELP, OF_A_DATABASE))
+        ):
             yield Violation(event.message, f"{event.actor} got the error {code}: {event.line()}")
 
 

@@ -58,10 +58,10 @@ class ClusterFaults:
         for member in self._members:
             self._write(Delete(records.draining_key(str(member.number))))
             member.disk.slowness = 1.0
-            member.disk.make_room()
             member.clock.step(0)
             member.kill_within(1 << 40)
             member.resume()
+            self._make_room(member)
             self._start(member)
 
     def _next(self) -> None:
@@ -216,4 +216,11 @@ class ClusterFaults:
             member.disk.free_bytes = _LITTLE_BYTES
         else:
             member.disk.room_bytes = self._chance.choice([0, 100, 20_000])
-        self._world.later(self._seconds(_LONGEST_FULL_SECONDS), member.disk.make_room)
+        self._world.later(self._seconds(_LONGEST_FULL_SECONDS), self._make_room, member)
+
+    def _make_room(self, member: Member) -> None:
+        """A node whose writes have failed leads nothing until somebody starts it again."""
+        member.disk.make_room()
+        if member.has_failed_disk:
+            self._fault("started again after a failed write", node=member.name)
+            member.stop()

@@ -49,8 +49,8 @@ class Member:
         return self._process is not None and self._process.is_up
 
     @property
-    def process(self) -> MemberProcess | None:
-        return self._process
+    def has_failed_disk(self) -> bool:
+        return self._process is not None and self._process.has_failed_disk
 
     def start(self) -> None:
         assert not self.is_running, "it runs"

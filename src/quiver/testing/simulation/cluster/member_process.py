@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from quiver.app.cluster.cluster_node import ClusterNode
 from quiver.app.cluster.replicated import NodeSystem, StartedNode, start_replicated
 from quiver.app.config import Config
 from quiver.broker.broker import Broker
@@ -77,8 +76,9 @@ class MemberProcess:
         self._gateway: NativeGateway | None = None
 
     @property
-    def node(self) -> ClusterNode | None:
-        return None if self._started is None else self._started.node
+    def has_failed_disk(self) -> bool:
+        """A write has failed: some of its logs take no more before the next start."""
+        return self._started is not None and self._started.data.storage.failure is not None
 
     def start(self) -> None:
         self._machine.world.note("start", self.name)
