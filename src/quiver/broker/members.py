@@ -37,7 +37,7 @@ class WorkerPlace(NamedTuple):
 class MemberNode(NamedTuple):
     node: str
     state: str
-    """alive, draining, or gone: its lease has ended."""
+    """joining: no replica of it is in sync yet; alive, draining, or dead: its lease has ended."""
     workers: list[int]
     is_controller: bool
     host: str = ""

@@ -193,7 +193,8 @@ class Stream:
 
 class Network(Protocol):
     def dial(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connected socket. Raises OSError or TimeoutError if that fails."""
+        """A connected socket, to the first address of the name that responds; each gets its share of the time. Raises
+        OSError or TimeoutError if that fails."""
         ...
 
 
@@ -201,10 +202,11 @@ class TcpNetwork:
     def dial(self, host: str, port: int, timeout: float) -> socket.socket:
         deadline = time.monotonic() + timeout
         problem: OSError = OSError(f"{host} has no address")
-        for family, kind, protocol, _, address in _resolve(host, port, timeout):
+        found = _resolve(host, port, timeout)
+        for position, (family, kind, protocol, _, address) in enumerate(found):
             sock = socket.socket(family, kind, protocol)
             try:
-                sock.settimeout(max(0.001, deadline - time.monotonic()))
+                sock.settimeout(max(0.001, deadline - time.monotonic()) / (len(found) - position))
                 sock.connect(address)
                 sock.settimeout(None)
             except OSError as error:

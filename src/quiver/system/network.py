@@ -28,7 +28,8 @@ class Network(Protocol):
         ...
 
     async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
-        """A connected socket. Raises OSError or TimeoutError if that fails."""
+        """A connected socket, to the first address of the name that responds; each gets its share of the time. Raises
+        OSError or TimeoutError if that fails."""
         ...
 
 
@@ -46,13 +47,15 @@ class TcpNetwork:
 
     async def dial(self, host: str, port: int, timeout: float) -> socket.socket:
         loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
         async with asyncio.timeout(timeout):
             found: list[Any] = list(await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
             for position, (family, kind, protocol, _, address) in enumerate(found):
                 sock = socket.socket(family, kind, protocol)
                 sock.setblocking(False)
                 try:
-                    await loop.sock_connect(sock, address)
+                    async with asyncio.timeout((deadline - loop.time()) / (len(found) - position)):
+                        await loop.sock_connect(sock, address)
                 except BaseException as error:
                     sock.close()
                     if not isinstance(error, OSError) or position == len(found) - 1:

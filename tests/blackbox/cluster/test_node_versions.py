@@ -84,7 +84,7 @@ def test_a_node_without_a_common_version_is_no_member(new_nodes: NewNodes) -> No
         assert "speaks version 1 of the protocol between nodes, this one speaks 2" in apart.log_text
         members = {node["node"]: node["state"] for node in nodes.status(1)["nodes"]}
         assert members["1"] == members["2"] == "alive"
-        assert members["3"] == "gone"
+        assert members["3"] == "dead"
         q.publish("orders", b"without it")
         # the others are upgraded, one by one, over a version that both ends have
         start_with(nodes, 1, ())

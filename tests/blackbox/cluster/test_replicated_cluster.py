@@ -376,4 +376,4 @@ class Moves:
 
     def _has_node_4(self) -> bool:
         nodes = {each["node"]: each["state"] for each in self.call("GET", "/cluster/nodes")["nodes"]}
-        return nodes.get("4") == "alive"
+        return nodes.get("4") in ("alive", "joining")

@@ -1,12 +1,25 @@
 """TCP connections as Quiver makes them."""
 
 import asyncio
+import contextlib
 import socket
+from collections.abc import Awaitable, Callable
 
 import pytest
 
+from quiver.client import _backend_sync
 from quiver.model.errors import InvalidSetting
 from quiver.system.network import TcpNetwork, tune
+
+Dial = Callable[[str, int, float], Awaitable[socket.socket]]
+
+
+async def _dial_async(host: str, port: int, timeout: float) -> socket.socket:
+    return await TcpNetwork().dial(host, port, timeout)
+
+
+async def _dial_sync(host: str, port: int, timeout: float) -> socket.socket:
+    return await asyncio.to_thread(_backend_sync.TcpNetwork().dial, host, port, timeout)
 
 
 async def test_what_is_dialed_arrives_at_the_listener() -> None:
@@ -54,3 +67,22 @@ def test_a_socket_pair_has_no_options_of_tcp() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         tune(ours)
+
+
+@pytest.mark.parametrize("dial", [_dial_async, _dial_sync])
+async def test_a_name_with_several_addresses_is_tried_address_by_address(
+    dial: Dial, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one does not respond: its queue of connections is full."""
+    with socket.socket() as deaf, socket.socket() as listener, contextlib.ExitStack() as waiting:
+        for sock in (deaf, listener):
+            sock.bind(("127.0.0.1", 0))
+            sock.listen(0)
+        for _ in range(4):
+            extra = waiting.enter_context(socket.socket())
+            extra.setblocking(False)
+            extra.connect_ex(deaf.getsockname())
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", sock.getsockname()) for sock in (deaf, listener)]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        with await dial("brokers.example", 7481, 2.0) as connected:
+            assert connected.getpeername() == listener.getsockname()

@@ -86,10 +86,10 @@ class Administration:
         state, record = self._state, self._state.nodes.get(node)
         is_draining, is_controller = node in state.draining, node == state.controller
         if record is None:
-            return MemberNode(node, "gone", workers, False)
+            return MemberNode(node, "dead", workers, False)
         return MemberNode(
             node,
-            "draining" if is_draining else "alive",
+            "draining" if is_draining else "joining" if self._is_joining(node) else "alive",
             workers,
             is_controller,
             record.host,
@@ -102,6 +102,9 @@ class Administration:
             record.rack,
             record.catch_up_bytes_per_second,
         )
+
+    def _is_joining(self, node: str) -> bool:
+        return self.replica_sets is not None and node in self.replica_sets.joining
 
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
         """It hands over what it runs, and gets nothing until that ends."""

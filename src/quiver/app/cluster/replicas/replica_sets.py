@@ -38,6 +38,12 @@ class ReplicaSets:
         """That have replicas, alive or not."""
         return {str(node) for unit in self._decisions.units.values() for node in unit.replicas}
 
+    @property
+    def joining(self) -> set[str]:
+        """Nodes of which no replica is in sync yet."""
+        in_sync = {str(node) for unit in self.units.values() for node in unit.isr}
+        return self.nodes - in_sync
+
     def all(self) -> dict[int, ReplicaSet]:
         """By worker."""
         lags = {each.worker: each.lag_bytes for each in self._replicas.status() if each.is_led_here}

@@ -51,7 +51,7 @@ class ClusterHealthRoutes:
         refusing = [unit.unit for unit in units if unit.is_refusing]
         behind = [unit.unit for unit in units if unit.is_behind]
         nodes = [] if members is None else members.nodes
-        alive = len([each for each in nodes if each.state != "gone"]) if nodes else 1
+        alive = len([each for each in nodes if each.state != "dead"]) if nodes else 1
         partitions: Counter[int] = Counter()
         async for topic in paced(broker.topics()):
             partitions.update(broker.unit_workers(topic))

@@ -60,7 +60,10 @@ class ClusterQuery(msgspec.Struct):
 
 class ClusterNodeResponse(msgspec.Struct, kw_only=True):
     node: str
-    state: Annotated[str, Meta(description="alive, draining, or gone: its lease has ended.")]
+    state: Annotated[
+        str,
+        Meta(description="joining (no replica of it is in sync yet), alive, draining, or dead: its lease has ended."),
+    ]
     workers: Annotated[list[int], Meta(description="That it runs.")]
     leaders: Annotated[list[int], Meta(description="Units that it leads: those of its workers.")]
     tags: Annotated[dict[str, str], Meta(description="Where it is: its rack, if it has one.")]
