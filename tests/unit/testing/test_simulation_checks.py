@@ -179,6 +179,10 @@ def test_bank(history: History) -> None:
     assert "came again" not in found(bank)
     again.began = 2.0
     assert "t came again after it was committed" in found(bank)
+    again.what, again.outcome, again.error = "move", "refused", "MemberFenced: it was silent for too long"
+    assert "came again" not in found(bank)
+    again.outcome = "ok"
+    assert "t came again after it was committed" in found(bank)
     bank._asked = ["r"]
     assert "r was never carried out" in found(bank)
 
