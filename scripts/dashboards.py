@@ -425,6 +425,7 @@ NODE = Dashboard(
                     (f"sum by (instance, role) (quiver_cluster_units{{{_I}}})", "{{instance}} {{role}}"),
                     (f"quiver_cluster_units_behind{{{_I}}}", "{{instance}} behind"),
                     (f"quiver_cluster_units_refusing{{{_I}}}", "{{instance}} refusing"),
+                    (f"quiver_cluster_logs_refusing{{{_I}}}", "{{instance}} logs refusing"),
                     note="Behind: not all replicas are in sync. Refusing: too few are, so messages are refused.",
                 ),
                 graph(
@@ -436,6 +437,15 @@ NODE = Dashboard(
                     "Leaderships begun in five minutes",
                     "short",
                     (f"increase(quiver_cluster_epochs_total{{{_I}}}[5m])", "{{instance}}"),
+                ),
+                graph(
+                    "Frames that only their leader has acknowledged",
+                    "ops",
+                    (
+                        "sum by (instance, topic)"
+                        f" (rate(quiver_published_acks_leader_frames_total{{{_I}}}[$__rate_interval]))",
+                        "{{instance}} {{topic}}",
+                    ),
                 ),
                 graph(
                     "Read from replicas",

@@ -253,8 +253,10 @@ ELSEWHERE = {
     cluster_series.UNITS: "test_replicated_cluster kills nodes",
     cluster_series.UNITS_BEHIND: "the same",
     cluster_series.UNITS_REFUSING: "the same",
+    cluster_series.LOGS_REFUSING: "the same",
     cluster_series.REPLICA_LAG: "the same",
     cluster_series.EPOCHS: "the same",
+    cluster_series.ACKED_BY_LEADER: "it publishes with acks=leader",
     cluster_series.REPLICA_READ_BYTES: "it reads from the nearest node",
     series.TRACE_EVENTS_DROPPED: "so do spans that cannot be written, in the same test",
 }

@@ -29,7 +29,7 @@ class CrashingLog:
         self._check_room()
         return self._log.append_at_once(frames)
 
-    async def append(self, frames: Any, *, sync: bool = True) -> None:
+    async def append(self, frames: Any, *, sync: bool = True, alone: bool = False) -> None:
         await self._storage.pause()
         self._check_room()
         self._log.append_at_once(frames)

@@ -128,7 +128,7 @@ class ScriptedBroker:
         self.heartbeats: list[str] = []
 
     def produce(
-        self, topic_id: int, partition: int, frame: memoryview, *, partition_count: int = 0
+        self, topic_id: int, partition: int, frame: memoryview, *, partition_count: int = 0, alone: bool = False
     ) -> asyncio.Future[Appended]:
         if topic_id == 404:
             raise TopicNotFound(topic="404")

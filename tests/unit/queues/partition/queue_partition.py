@@ -67,7 +67,7 @@ class MoodyLog:
         self._check()
         return bool(self._log.append_at_once(frames))
 
-    async def append(self, frames: Any, *, sync: bool = True) -> None:
+    async def append(self, frames: Any, *, sync: bool = True, alone: bool = False) -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         self._check()
