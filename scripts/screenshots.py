@@ -44,6 +44,7 @@ PAGES = {
     "schedules": "schedules",
     "transactions": "transactions",
     "traces": "traces",
+    "cluster": "cluster",
     "system": "system",
     "missing": "topics/nothing",
 }

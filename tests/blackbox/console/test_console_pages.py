@@ -26,6 +26,7 @@ PAGES = {
     "delayed": ("Delayed", "quiver delayed list"),
     "schedules": ("Schedules", "quiver schedule list"),
     "transactions": ("Transactions", "quiver txn list"),
+    "cluster": ("Cluster", "quiver cluster status"),
     "system": ("System", "quiver doctor"),
 }
 

@@ -14,6 +14,7 @@ export const GO = {
   s: ["Schedules", "#/schedules"],
   x: ["Transactions", "#/transactions"],
   r: ["Traces", "#/traces"],
+  c: ["Cluster", "#/cluster"],
   y: ["System", "#/system"],
 };
 const PAUSE_MS = 1200;

@@ -19,6 +19,7 @@ export const PAGES = {
   transactions: "time/transactions",
   traces: "traces/traces",
   "traces/:id": "traces/trace",
+  cluster: "cluster/cluster",
   system: "node/system",
 };
 

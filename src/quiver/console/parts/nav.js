@@ -16,6 +16,7 @@ const ICONS = {
   schedules: "M2.500 3.500h11v10h-11zM2.500 6.500h11M5.500 2v2.500M10.500 2v2.500",
   transactions: "M2 5h10M9.500 2.500 12 5 9.500 7.500M14 11H4M6.500 8.500 4 11l2.500 2.500",
   traces: "M2 4h6M5 8h6M8 12h6",
+  cluster: "M6 2.500h4v3.500H6zM1.500 10h4v3.500h-4zM10.500 10h4v3.500h-4zM8 6v2M3.500 10V8h9v2",
   system: "M2.500 3h11v4h-11zM2.500 9h11v4h-11zM5 5h.01M5 11h.01",
 };
 
@@ -23,9 +24,9 @@ const SECTIONS = [
   ["", ["o", "t", "p"]],
   ["Consumers", ["g", "d"]],
   ["Time", ["l", "s", "x"]],
-  ["Inside", ["r", "y"]],
+  ["Inside", ["r", "c", "y"]],
 ];
-const NEEDS = { r: "GET /traces" };
+const NEEDS = { r: "GET /traces", c: "GET /cluster/health" };
 
 /** @param {string} name */
 const icon = (name) =>
