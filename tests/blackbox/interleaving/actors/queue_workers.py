@@ -144,9 +144,11 @@ def work_with_sdk(world: World, actor: str, group: Group) -> None:
 
 def _work_for_a_while(world: World, actor: str, group: Group, q: Any, chance: random.Random) -> None:
     """As one consumer, which then leaves and gives back what it has not used."""
-    left = chance.randint(20, 300) if not world.quiet.is_set() else 1_000_000
+    is_quiet = world.quiet.is_set()
+    left = 1_000_000 if is_quiet else chance.randint(20, 300)
+    ends = [world.stopping] if is_quiet else [world.stopping, world.quiet]  # then what it has forgotten comes again
     options = {"ordering": "key"} if group.is_ordered else {}
-    with q.work(group.topic, group=group.name, **options) as work, world.ended_by([world.stopping], work.stop):
+    with q.work(group.topic, group=group.name, **options) as work, world.ended_by(ends, work.stop):
         for job in work:
             fields = {"message": job.value.decode(), "partition": job.partition, "offset": job.offset}
             fields |= {"group": group.name, "topic": group.topic, "attempt": job.attempt, "receipt": job.receipt}
