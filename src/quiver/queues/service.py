@@ -295,7 +295,10 @@ class Queues:
 
     async def topic_removed(self, topic: Topic) -> None:
         await self._topic_queues.close_topic(topic.id)
-        await bounded_gather(PartitionQueue.abandon, await self._partition_queues.withdraw(topic.id))
+        removed = await self._partition_queues.withdraw(topic.id)
+        async for partition_queue in paced(removed):
+            self._times.forget(partition_queue)
+        await bounded_gather(PartitionQueue.abandon, removed)
 
     def settled_offsets(self, topic: Topic, group: str) -> dict[int, int]:
         """By partition, where a group has begun: everything below is settled."""
