@@ -14,6 +14,7 @@ from quiver.cluster.placement import ALONE, Placement
 from quiver.coordination.port import Coordination
 from quiver.links.peers import Peers
 from quiver.model.errors import InvalidSetting
+from quiver.queues.partition.frame_cache import FrameCache
 from quiver.routing.facade import Facade
 from quiver.routing.worker import Worker
 from quiver.storage.compactor import process_compactor
@@ -172,9 +173,11 @@ async def _start_in_cluster(config: Config) -> RunningBroker:
 
 
 def _new_broker(config: Config, replicas: ReplicaCounts = ONE_REPLICA) -> "NewBroker":
+    frames = FrameCache()
+
     def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
         settings = _settings(config, placement, replicas)
-        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
+        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination, frames=frames)
 
     return new_broker
 

@@ -43,6 +43,7 @@ from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
 from quiver.queues.leases import QueueLeases
+from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import ScheduleContext, Schedules
@@ -81,8 +82,9 @@ class Broker:
         randomness: Randomness | None = None,
         settings: BrokerSettings | None = None,
         coordination: Coordination | None = None,
+        frames: FrameCache | None = None,
     ) -> None:
-        """Without `coordination`, it is in a journal of this broker."""
+        """Without `coordination`, it is in a journal of this broker. Brokers of one process share `frames`."""
         self.limits = limits or Limits()
         self.clock = clock or SystemClock()
         self.settings = settings or BrokerSettings()
@@ -103,7 +105,7 @@ class Broker:
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(self.metadata.view, clock=self.clock)
-        self.queues = self._new_queues(randomness)
+        self.queues = self._new_queues(randomness, FrameCache() if frames is None else frames)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
         self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
@@ -166,12 +168,12 @@ class Broker:
             Compactions(self._catalogue, self._partitions, clock=clock, every_seconds=every_seconds),
         )
 
-    def _new_queues(self, randomness: Randomness) -> Queues:
+    def _new_queues(self, randomness: Randomness, frames: FrameCache) -> Queues:
         self.dead_letter_mover = mover = DeadLetterMover(
             self._catalogue, self.move_targets, self.topic_admin, groups=self.groups, clock=self.clock
         )
         context = QueueContext(
-            self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history
+            self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history, frames
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 

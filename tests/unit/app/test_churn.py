@@ -1,10 +1,13 @@
 """What comes and goes leaves nothing in the memory of a broker: clients, topics, groups, leases, delays, queues."""
 
 import asyncio
+import gc
 import http.client
 import json
 import multiprocessing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from quiver.app.serve import Server
 from unit.live_objects import grown, live_objects
 
 WARM_UP, ROUNDS = 8, 40
+FEW_ROUNDS, LITTLE = 10, 100
 MESSAGES = 10
 REJECTED = 2
 REMEMBERED = {
@@ -24,6 +28,7 @@ REMEMBERED = {
     "quiver.gateways.queen.acks.leased_messages.LeasedBatch": "what was settled, for acks that are sent again",
     "quiver.gateways.queen.identifiers.PartitionKey": "the ids of partitions of queues",
     "quiver.log.segment.index.IndexEntry": "of journals, until some are written at once",
+    "quiver.model.names.TopicPartition": "deadlines that were replaced, some for each worker",
     "quiver.transactions.producer.LastEnd": "producers of transactions, for a day",
     "quiver.transactions.producer.Producer": "producers of transactions, for a day",
 }
@@ -84,18 +89,51 @@ def _queue(port: int, name: str) -> None:
     connection.close()
 
 
+Rounds = Callable[[str, int], Awaitable[None]]
+"""A number of rounds, with names of their own."""
+
+
+@pytest.fixture(scope="module")
+def clients() -> Iterator[ProcessPoolExecutor]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as clients:
+        yield clients
+
+
+@pytest.fixture(params=["local", "postgres"])
+async def rounds(
+    request: pytest.FixtureRequest, tmp_path: Path, clients: ProcessPoolExecutor
+) -> AsyncIterator[Rounds]:
+    storage = request.getfixturevalue("database") if request.param == "postgres" else None
+    config = Config(data_dir=tmp_path, storage=storage, http_port=0, native_port=0, min_free_bytes=0)
+    server, loop = Server(config), asyncio.get_running_loop()
+    addresses = await server.start()
+
+    async def run(name: str, count: int) -> None:
+        for number in range(count):
+            await loop.run_in_executor(clients, partial(_round, addresses, f"{name}-{number}"))
+
+    yield run
+    await server.stop()
+
+
 @pytest.mark.timeout(300)
-async def test_rounds_leave_nothing(tmp_path: Path) -> None:
-    server = Server(Config(data_dir=tmp_path, http_port=0, native_port=0, min_free_bytes=0))
-    addresses, loop = await server.start(), asyncio.get_running_loop()
-    try:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as clients:
-            for number in range(WARM_UP):
-                await loop.run_in_executor(clients, _round, addresses, f"warm-up-{number}")
-            before = live_objects()
-            for number in range(ROUNDS):
-                await loop.run_in_executor(clients, _round, addresses, f"churn-{number}")
-            left = grown(before, live_objects(), ROUNDS * 3 // 4)
-    finally:
-        await server.stop()
+async def test_rounds_leave_nothing(rounds: Rounds) -> None:
+    await rounds("warm-up", WARM_UP)
+    before = live_objects()
+    await rounds("churn", ROUNDS)
+    left = grown(before, live_objects(), ROUNDS * 3 // 4)
     assert not left.keys() - REMEMBERED.keys(), left
+
+
+@pytest.mark.timeout(300)
+async def test_rounds_leave_little_to_the_garbage_collector(rounds: Rounds) -> None:
+    """What it has set aside is freed only when nothing refers to it."""
+    await rounds("warm-up", WARM_UP)
+    gc.unfreeze()
+    gc.collect()
+    gc.disable()
+    try:
+        await rounds("churn", FEW_ROUNDS)
+        assert gc.collect() < FEW_ROUNDS * LITTLE
+    finally:
+        gc.enable()
