@@ -4,9 +4,10 @@ import { h } from "../lib/dom.js";
 import { bytes, count } from "../lib/format.js";
 import { pill } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { askReplicas } from "./reassign.js";
 
-/** @param {any} cluster @param {any} health */
-export function unitTable({ units, workers }, health) {
+/** @param {any} cluster @param {any} health @param {boolean} isReplicated */
+export function unitTable({ nodes, units, workers }, health, isReplicated) {
   const worker = new Map(workers.map((/** @type {any} */ each) => [each.worker, each]));
   const kind = (/** @type {any} */ row) =>
     health.units_refusing.includes(row.unit) ? "bad" : health.units_behind.includes(row.unit) ? "warn" : "good";
@@ -29,8 +30,15 @@ export function unitTable({ units, workers }, health) {
         about: "Of the worker, since the broker started",
         cell: (row) => count(row.restarts),
       },
+      ...(isReplicated ? [{ name: "", cell: (/** @type {any} */ row) => reassign(row, nodes) }] : []),
     ],
   });
+}
+
+/** @param {any} unit @param {any[]} nodes */
+function reassign(unit, nodes) {
+  const ask = () => askReplicas({ unit: unit.unit }, unit, nodes);
+  return h("button", { class: "quiet", "aria-label": `Reassign unit ${unit.unit}`, onclick: ask }, "Reassign");
 }
 
 /** @param {string | undefined} state */
