@@ -32,12 +32,18 @@ function askDrain(node) {
     action: "Drain it",
     command: { curl: curl("POST", path), cli: quiver("cluster", "drain", node) },
     preview: async () => {
-      const { nodes } = await get("/cluster/nodes");
-      const { leaders } = nodes.find((/** @type {any} */ each) => each.node === node) ?? { leaders: [] };
-      const others = nodes.filter((/** @type {any} */ each) => each.node !== node && each.state === "alive");
-      if (!others.length) return `No other node is alive: node ${node} would keep what it leads until there is one.`;
-      const moves = leaders.length ? `Other nodes would lead ${named(leaders)}.` : "It leads nothing.";
-      return `${moves} Node ${node} would lead nothing until the drain is ended; replicas that it stores stay.`;
+      const { moving, staying } = movedByDrain(await get("/cluster"), node);
+      return [
+        h(
+          "p",
+          {},
+          moving.length ? `Other nodes would lead ${named(moving)}.` : `Node ${node} leads nothing that could move.`,
+        ),
+        staying.length
+          ? h("p", {}, `${upper(named(staying))} would stay until a replica on another node is in sync.`)
+          : "",
+        h("p", {}, `Node ${node} would get nothing to lead until the drain is ended; replicas that it stores stay.`),
+      ];
     },
     run: async () => {
       await send("POST", path, {});
@@ -45,6 +51,26 @@ function askDrain(node) {
       look();
     },
   });
+}
+
+/** @param {string} text */
+const upper = (text) => text[0].toUpperCase() + text.slice(1);
+
+/**
+ * Which of a node's units another one can lead: one that is alive, and where units have replicas, has one in sync.
+ * @param {any} cluster @param {string} node
+ */
+function movedByDrain({ nodes, units, workers }, node) {
+  const others = nodes.filter((/** @type {any} */ each) => each.node !== node && each.state === "alive");
+  const isReplicated = workers.some((/** @type {any} */ worker) => worker.replicas);
+  /** @type {{ moving: number[], staying: number[] }} */
+  const found = { moving: [], staying: [] };
+  for (const { unit, leader, isr } of units) {
+    if (leader !== node) continue;
+    const canMove = others.some((/** @type {any} */ each) => !isReplicated || isr.includes(each.node));
+    (canMove ? found.moving : found.staying).push(unit);
+  }
+  return found;
 }
 
 /** @param {string} node */

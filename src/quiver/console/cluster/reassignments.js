@@ -35,7 +35,7 @@ export function reassignmentTable(rows) {
       },
       { name: "Replicas", class: "grow", cell: (row) => whole(row.units.map(change)) },
       { name: "Throttle", cell: limit },
-      { name: "Started", cell: (row) => ago(row.started_at) },
+      { name: "Started", class: "wide", cell: (row) => ago(row.started_at) },
       { name: "Ended", class: "wide", cell: (row) => ago(row.ended_at) },
       {
         name: "",
