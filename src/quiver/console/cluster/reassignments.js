@@ -7,8 +7,8 @@ import { curl, quiver } from "../parts/command.js";
 import { confirmChange } from "../parts/dialog.js";
 import { empty, pill, say } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { askThrottle } from "./limit.js";
 import { look } from "./node-changes.js";
-import { askThrottle } from "./reassign.js";
 
 const KINDS = { done: "good", timed_out: "bad", cancelled: "warn" };
 
