@@ -9,12 +9,13 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.broker.members import ClusterMembers, MemberNode
+from quiver.broker.node import MissingWorker, WorkerStatus
 from quiver.cluster.placement import CONTROLLER
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.cluster.units import ClusterUnitResponse, shown_units
-from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverError
+from quiver.model.errors import InvalidRequest, NodeInUse, NodeNotFound, NotSupported, QuiverError
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
@@ -27,9 +28,13 @@ _STATE_FILE = "broker.json"
 class WorkerResponse(msgspec.Struct, kw_only=True):
     worker: int
     state: Annotated[str, Meta(description="running, or why it has not responded.")]
+    age: Annotated[
+        float | None,
+        Meta(description="How many seconds ago it said what follows; null: it has not said anything yet."),
+    ]
     pid: int | None
     uptime: Annotated[float | None, Meta(description="Seconds.")]
-    restarts: Annotated[int, Meta(description="How often it was started again since the broker started.")]
+    restarts: Annotated[int, Meta(description="How often it was started again since the broker started.")] = 0
     partitions: Annotated[int | None, Meta(description="How many it owns.")]
     group_shards: Annotated[list[int], Meta(description="Of the 16 shards of stream groups.")]
     roles: Annotated[
@@ -85,13 +90,26 @@ class ClusterNodesResponse(msgspec.Struct, kw_only=True):
     nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
 
 
+class RemoveQuery(msgspec.Struct):
+    dry_run: Annotated[bool, Meta(description="Only shows what would move.")] = False
+
+
 class RemovedResponse(msgspec.Struct):
     node: str
-    removed: bool = True
+    removed: Annotated[bool, Meta(description="False for a dry run.")]
+    moving: Annotated[
+        dict[int, str], Meta(description="Units that it had replicas of, each with the node that gets it.")
+    ]
+
+
+class RebalanceRequest(msgspec.Struct):
+    dry_run: Annotated[bool, Meta(description="Only shows what would begin to move.")] = False
 
 
 class MovesResponse(msgspec.Struct):
-    moving: Annotated[dict[int, str], Meta(description="Workers on their way, each with the node that gets it.")]
+    dry_run: bool
+    moving: Annotated[dict[int, str], Meta(description="Units on their way, each with the node that gets it.")]
+    leaving: Annotated[dict[int, str], Meta(description="The same units, each with the node that it leaves.")]
 
 
 class ClusterResponse(msgspec.Struct, kw_only=True):
@@ -117,35 +135,16 @@ class ClusterRoutes:
     async def cluster(self, request: Request) -> Response:
         query = request.query(ClusterQuery)
         status, restarts = await self._broker.node.cluster(), await asyncio.to_thread(self._restarts)
-        workers = {
-            each.worker: WorkerResponse(
-                worker=each.worker,
-                state="running",
-                pid=each.pid,
-                uptime=round(each.uptime_seconds, 3),
-                restarts=restarts.get(each.worker, 0),
-                partitions=each.partitions,
-                group_shards=each.group_shards,
-                roles=_roles(each.worker),
-            )
-            for each in status.workers
-        }
-        for worker, reason in status.missing.items():
-            workers[worker] = WorkerResponse(
-                worker=worker,
-                state=reason,
-                pid=None,
-                uptime=None,
-                restarts=restarts.get(worker, 0),
-                partitions=None,
-                group_shards=[],
-                roles=_roles(worker),
-            )
+        found = [_worker(each, "running", 0.0) for each in status.workers]
+        found += [_missing(each) for each in status.missing]
+        workers = {each.worker: each for each in found}
+        for each in found:
+            each.restarts = restarts.get(each.worker, 0)
         for place in status.places:
-            if (found := workers.get(place.worker)) is not None:
-                found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
+            if (worker := workers.get(place.worker)) is not None:
+                worker.node, worker.next_node, worker.epoch = place.node, place.next_node or None, place.epoch
                 for name, value in () if place.replicas is None else place.replicas._asdict().items():
-                    setattr(found, name, value)
+                    setattr(worker, name, value)
         members = status.members or self._alone(sorted(workers))
         response = ClusterResponse(
             node_id=self._broker.node_id,
@@ -171,7 +170,8 @@ class ClusterRoutes:
         members = await self._broker.node.nodes()
         if members is None:
             status = await self._broker.node.cluster()
-            members = self._alone(sorted({*(each.worker for each in status.workers), *status.missing}))
+            workers = {each.worker for each in status.workers} | {each.worker for each in status.missing}
+            members = self._alone(sorted(workers))
         return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
 
     async def drain(self, request: Request) -> Response:
@@ -181,13 +181,15 @@ class ClusterRoutes:
         return Response(_member(await self._broker.node.drain(_node(request), ends=True)))
 
     async def remove(self, request: Request) -> Response:
-        node = _node(request)
-        await self._broker.node.remove(node)
-        return Response(RemovedResponse(node))
+        node, is_dry = _node(request), request.query(RemoveQuery).dry_run
+        moving = await self._broker.node.remove(node, dry_run=is_dry)
+        return Response(RemovedResponse(node, not is_dry, {place.worker: _successors(place) for place in moving}))
 
     async def rebalance(self, request: Request) -> Response:
-        moving = await self._broker.node.rebalance()
-        return Response(MovesResponse({place.worker: _successors(place) for place in moving}))
+        is_dry = (await request.body(RebalanceRequest)).dry_run
+        moving = await self._broker.node.rebalance(dry_run=is_dry)
+        successors = {place.worker: _successors(place) for place in moving}
+        return Response(MovesResponse(is_dry, successors, {place.worker: _left(place) for place in moving}))
 
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
@@ -203,6 +205,35 @@ class ClusterRoutes:
         return self._data_dir / _STATE_FILE
 
 
+def _worker(status: WorkerStatus, state: str, age: float) -> WorkerResponse:
+    return WorkerResponse(
+        worker=status.worker,
+        state=state,
+        age=round(age, 3),
+        pid=status.pid,
+        uptime=round(status.uptime_seconds, 3),
+        partitions=status.partitions,
+        group_shards=status.group_shards,
+        roles=_roles(status.worker),
+    )
+
+
+def _missing(missing: MissingWorker) -> WorkerResponse:
+    """With what is known of it."""
+    if missing.last is not None:
+        return _worker(missing.last, missing.reason, missing.seconds_ago)
+    return WorkerResponse(
+        worker=missing.worker,
+        state=missing.reason,
+        age=None,
+        pid=None,
+        uptime=None,
+        partitions=None,
+        group_shards=[],
+        roles=_roles(missing.worker),
+    )
+
+
 def _roles(worker: int) -> list[str]:
     return ["coordination", "transactions", "schedules"] if worker == CONTROLLER else []
 
@@ -213,6 +244,10 @@ def _node(request: Request) -> str:
 
 def _successors(place: "WorkerPlace") -> str:
     return place.next_node or ",".join([] if place.replicas is None else place.replicas.adding)
+
+
+def _left(place: "WorkerPlace") -> str:
+    return place.node if place.next_node else ",".join([] if place.replicas is None else place.replicas.removing)
 
 
 def _shown(members: ClusterMembers) -> list[ClusterNodeResponse]:
@@ -243,8 +278,18 @@ def _member(node: MemberNode) -> ClusterNodeResponse:
     )
 
 
-def _of_nodes(handler: Handler, summary: str, response: Any, *errors: type[QuiverError]) -> Operation:
-    return Operation(handler=handler, summary=summary, tag="Node", response=response, errors=(NotSupported, *errors))
+def _of_nodes(
+    handler: Handler, summary: str, response: Any, *errors: type[QuiverError], query: Any = None, body: Any = None
+) -> Operation:
+    return Operation(
+        handler=handler,
+        summary=summary,
+        tag="Node",
+        response=response,
+        errors=(NotSupported, *errors),
+        query=query,
+        body=body,
+    )
 
 
 def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
@@ -264,7 +309,13 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         },
         "/cluster/nodes/{node}": {
             "DELETE": _of_nodes(
-                routes.remove, "Forget a broker that is gone", RemovedResponse, NodeNotFound, NodeInUse
+                routes.remove,
+                "Forget a broker that is gone",
+                RemovedResponse,
+                NodeNotFound,
+                NodeInUse,
+                InvalidRequest,
+                query=RemoveQuery,
             )
         },
         "/cluster/nodes/{node}/drain": {
@@ -276,6 +327,12 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
             ),
         },
         "/cluster/rebalance": {
-            "POST": _of_nodes(routes.rebalance, "Spread the workers over the brokers now", MovesResponse)
+            "POST": _of_nodes(
+                routes.rebalance,
+                "Spread the workers over the brokers now",
+                MovesResponse,
+                InvalidRequest,
+                body=RebalanceRequest,
+            )
         },
     }
