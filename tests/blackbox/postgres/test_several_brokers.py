@@ -363,7 +363,7 @@ def test_what_a_killed_broker_has_buffered_is_stored_while_another_one_runs(
 
 @pytest.mark.long
 @pytest.mark.timeout(300 + 40 * ROUNDS)
-@pytest.mark.parametrize("durability", ["fsync", "interval"] if LONG else ["fsync"])
+@pytest.mark.parametrize("durability", ["fsync", "interval"])
 def test_nothing_is_lost_over_many_faults(tmp_path: Path, durability: str) -> None:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")

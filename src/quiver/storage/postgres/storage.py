@@ -322,6 +322,8 @@ class PostgresStorage:
             if not await self._lock(holder):
                 logger.warning("another process has taken the node id %s", self._settings.node_id)
         await self.resources.appends.settle_unknown()
+        await self.resources.flusher.restore_lost()
+        await self.resources.appends.settle_unknown()  # what has failed only now
         if self._replay is not None:
             for pending in await self._replay.run():
                 self.resources.appends.queue(pending)

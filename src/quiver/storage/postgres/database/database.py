@@ -65,6 +65,8 @@ class Database:
         is_usable = False
         try:
             connection = await self.pool.take()
+            if not while_away:
+                self.check()  # an outage that was noticed meanwhile has an end that others wait for, too
             yield connection
             is_usable = True
         except QuiverError:
