@@ -91,13 +91,14 @@ class CommitFlusher:
         Raises an error when the database is gone again.
         """
         for log in await self._flush_all(while_away=True) if self._states else ():
+            log_id = self._states[log].log_id
             try:
                 async with asyncio.timeout(_RESTORE_SECONDS):
                     await self._restore(log)
             except StorageUnavailable:
                 raise
             except QuiverError as error:
-                logger.error("what the database has lost cannot be stored again: %s", error)
+                logger.error("%s: what the database has lost cannot be stored again: %s", log_id, error)
 
     async def _restore(self, log: int) -> None:
         if self.restore is not None:
