@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from postgres_cluster import PostgresCluster, open_directory, programs
-from quiver.model.errors import PartitionOffline, StaleEpoch
+from quiver.model.errors import PartitionOffline, StaleEpoch, StorageUnavailable
 from quiver.storage.port import LogOptions
 from quiver.storage.postgres.database.address import parse_address
 from quiver.storage.postgres.log import PostgresLog
@@ -82,6 +82,22 @@ async def test_they_are_stored_again_before_anything_is_read(
     for log in logs:
         await log.append([frame_at(COUNT)])
         assert (log.end_offset, log.failure) == (COUNT + 1, None)
+
+
+async def test_a_crash_is_noticed_though_no_connection_has_ended(
+    cluster: PostgresCluster, storage: PostgresStorage
+) -> None:
+    """As when the network was cut for as long as the server was away."""
+    log, _ = await appended(storage)
+    storage._holder = None  # nobody hears of its end
+    storage.resources.database.pool.drop_idle()
+    cluster.kill()
+    cluster.start()
+    assert storage.outage is None
+    with pytest.raises(StorageUnavailable):
+        await log.find_priority(1, 0b11111)
+    await until(lambda: not storage.outage)
+    assert await log.find_priority(1, 0b11111) == 1
 
 
 async def test_a_log_that_somebody_else_has_opened_meanwhile_keeps_nobody_waiting(

@@ -35,7 +35,9 @@ class Database:
         self.is_closed = False
         self._retrying: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
+        self._server_life: Any = None
         self.pool.on_slow = self._on_slow
+        self.pool.on_connected = self._on_connected
 
     def check(self) -> None:
         if self.problem is not None:
@@ -66,7 +68,7 @@ class Database:
         try:
             connection = await self.pool.take()
             if not while_away:
-                self.check()  # an outage that was noticed meanwhile has an end that others wait for, too
+                self.check()  # an outage may have been noticed meanwhile
             yield connection
             is_usable = True
         except QuiverError:
@@ -96,6 +98,12 @@ class Database:
         self.pool.drop_idle()
         if self._retrying is None and not self.is_closed:
             self._retrying = asyncio.get_running_loop().create_task(self._retry())
+
+    async def _on_connected(self, connection: asyncpg.Connection) -> None:
+        """The server may have crashed and be back before the connections to it have ended."""
+        before, self._server_life = self._server_life, await connection.fetchval(sql("server_life"))
+        if self.problem is None and before not in (None, self._server_life):
+            self.lose("the server was started again")
 
     def _on_slow(self) -> None:
         if self._probing is None and not self.is_closed:

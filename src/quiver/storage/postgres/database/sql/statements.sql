@@ -245,6 +245,9 @@ select greatest(0, ceil(extract(epoch from
     greatest(min(ends_at), coordination_leases_last_until()) - clock_timestamp()) * 1000))::bigint
 from coordination_lease having count(*) > 0
 
+-- server_life: another one after every start, crash and promotion
+select coordination_leases_last_until()
+
 -- installation
 select (select system_identifier from pg_control_system()) || '/' || oid || '/' || $1::text
 from pg_database where datname = current_database()

@@ -12,6 +12,9 @@ create function coordination_leases_last_until() returns timestamptz language pl
 declare
     found_at timestamptz;
 begin
+    if pg_is_in_recovery() then
+        raise exception 'the server is a standby' using errcode = 'read_only_sql_transaction';
+    end if;
     loop
         select seen_at into found_at from coordination_return where server_started_at = pg_postmaster_start_time();
         if found then
