@@ -32,7 +32,7 @@ class PostgresLog:
     def __init__(self, state: PostgresLogState, options: LogOptions, resources: PostgresResources) -> None:
         self.log_id = state.log_id
         self.state = state
-        self._resources = resources
+        self._resources, self._appends = resources, resources.appends
         self._turn = LogTurn()
         self._tail = CachedTail()
         self._memory: MemoryTail | None = None
@@ -133,8 +133,7 @@ class PostgresLog:
         self._check_writable()
         if self.state.is_stale:
             return False
-        append = self._planned(frames, sync=True)
-        self._resources.appends.submit(self._pending(append, partial(self._end_begun, on_end)))
+        self._appends.submit(self._pending(self._planned(frames, sync=True), partial(self._end_begun, on_end)))
         self._turn.take_at_once()
         return True
 
@@ -176,8 +175,7 @@ class PostgresLog:
 
     async def _append_now(self, frames: Sequence[StampedFrame], *, sync: bool) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        append = self._planned(frames, sync=sync)
-        self._resources.appends.submit(self._pending(append, partial(resolve_append, future)))
+        self._appends.submit(self._pending(self._planned(frames, sync=sync), partial(resolve_append, future)))
         await asyncio.shield(future)
 
     async def _append_to_memory(self, frames: Sequence[StampedFrame]) -> None:
@@ -212,7 +210,7 @@ class PostgresLog:
             found = await self._resources.recovery.look(self.state, PlannedAppend(self.state, (), self._limits))
             if found.append.frames:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                await self._resources.appends.store(self._pending(found.append, partial(resolve_append, future)))
+                await self._appends.store(self._pending(found.append, partial(resolve_append, future)))
                 await future
 
     async def sync(self) -> None:

@@ -89,7 +89,7 @@ async def test_a_crash_is_noticed_though_no_connection_has_ended(
 ) -> None:
     """As when the network was cut for as long as the server was away."""
     log, _ = await appended(storage)
-    storage._holder = None  # nobody hears of its end
+    storage._holder = None  # its end is not noticed
     storage.resources.database.pool.drop_idle()
     cluster.kill()
     cluster.start()
