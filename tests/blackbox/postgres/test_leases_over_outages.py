@@ -11,7 +11,7 @@ import pytest
 
 import quiver
 from blackbox.callers.load import Load, check_stored
-from blackbox.postgres.test_several_brokers import Brokers, await_owners
+from blackbox.postgres.brokers_on_one_database import SECONDS, Brokers, await_owners
 from blackbox.processes.broker_process import BrokerProcess, wait_until
 from postgres_cluster import PostgresCluster, open_directory, programs, running_cluster
 from quiver.coordination.port import Put
@@ -19,7 +19,6 @@ from quiver.coordination.postgres import PostgresCoordination
 from quiver.storage.postgres.database.address import parse_address
 from quiver.storage.postgres.storage import PostgresStorage
 
-SECONDS = 60.0
 TTL_MS = 500
 LONGER_THAN_LEASES = 3.0
 

@@ -100,6 +100,7 @@ class PostgresStorage:
             )
         self.resources.flusher.restore = self._restore
         database.on_back = self._on_back
+        database.pool.on_connected = database.note_server
         self._logs: dict[str, PostgresLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._holder: asyncpg.Connection | None = None

@@ -37,7 +37,6 @@ class Database:
         self._probing: asyncio.Task[None] | None = None
         self._server_life: Any = None
         self.pool.on_slow = self._on_slow
-        self.pool.on_connected = self._on_connected
 
     def check(self) -> None:
         if self.problem is not None:
@@ -99,8 +98,8 @@ class Database:
         if self._retrying is None and not self.is_closed:
             self._retrying = asyncio.get_running_loop().create_task(self._retry())
 
-    async def _on_connected(self, connection: asyncpg.Connection) -> None:
-        """The server may have crashed and be back before the connections to it have ended."""
+    async def note_server(self, connection: asyncpg.Connection) -> None:
+        """For new connections to a primary: it may have crashed and be back before the others have ended."""
         before, self._server_life = self._server_life, await connection.fetchval(sql("server_life"))
         if self.problem is None and before not in (None, self._server_life):
             self.lose("the server was started again")
