@@ -271,6 +271,9 @@ def _postgres(results: Results) -> Iterable[Verdict]:
     yield at_most("PostgreSQL: publish to ack p50", 2, "ms", _figure(latency, "ack_p50_ms"))
     small = figure("postgres small frames", detail="500 logs")
     yield at_least("PostgreSQL: small frames over 500 logs", 50_000, "frames/s", small)
+    for kind, seconds in (("kill -9 of", 3), ("SIGTERM to", 0.5)):
+        pause = figure("takeover", "pause_p99_ms", f"{kind} a broker")
+        yield at_most(f"PostgreSQL: {kind} one of two brokers to the next ack, p99", seconds * 1e3, "ms", pause)
     largest = figure("postgres sizes", "times_kept", "largest")
     yield at_most("PostgreSQL: tables while 50 M messages go through, against what is kept", 3, "times", largest)
 

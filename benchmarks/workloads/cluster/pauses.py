@@ -1,19 +1,14 @@
 """How long a client waits for its next ack when the leader of its partition is killed, or stopped."""
 
-import os
 import signal
-import time
 
 import quiver
 from benchmarks.percentiles import latency_metrics
-from benchmarks.roles import Role, Watch, run_roles
 from benchmarks.run import Run
 from benchmarks.servers.etcd import EtcdServers
 from benchmarks.workloads.cluster.nodes import Nodes
+from benchmarks.workloads.longest_publish import longest_publish
 
-BEFORE_SECONDS, AFTER_SECONDS = 0.5, 5.0
-LONG_SECONDS = 0.3
-"""A wait of more than that is the one that is looked for."""
 WITH_ETCD = "kill -9 of a leader and of etcd's"
 KINDS = {
     "kill -9 of a leader": (signal.SIGKILL, 50),
@@ -40,8 +35,7 @@ def _pause(nodes: Nodes, topic: str, number: int, etcd: EtcdServers | None) -> f
     leader = nodes.nodes[nodes.leader(topic)]
     member = None if etcd is None else etcd.leader()
     pids = [leader.pid] if member is None else [member.pid, leader.pid]
-    roles = {"publish": Role(_publish, (nodes.address, topic)), "signal": Role(_signal, (pids, number))}
-    longest = run_roles(roles)["publish"].result
+    longest = longest_publish(nodes.address, topic, pids, number)
     if etcd is not None and member is not None:
         member.stop()
         etcd.start_member(member)
@@ -49,25 +43,4 @@ def _pause(nodes: Nodes, topic: str, number: int, etcd: EtcdServers | None) -> f
     leader.stop()
     leader.start()
     nodes.await_settled()
-    return float(longest)
-
-
-def _publish(address: str, topic: str, watch: Watch) -> float:
-    longest = 0.0
-    with quiver.connect(address) as client:
-        client.publish(topic, b"first")
-        watch.start()
-        end = time.monotonic() + BEFORE_SECONDS + AFTER_SECONDS
-        while (begun := time.monotonic()) < end and longest < LONG_SECONDS:
-            client.publish(topic, b"value")
-            longest = max(longest, time.monotonic() - begun)
-        watch.stop()
     return longest
-
-
-def _signal(pids: list[int], number: int, watch: Watch) -> None:
-    watch.start()
-    time.sleep(BEFORE_SECONDS)
-    for pid in pids:
-        os.kill(pid, number)
-    watch.stop()

@@ -113,11 +113,13 @@ class ClusterMembership(Protocol):
         """NodeNotFound where there is no such node."""
         ...
 
-    async def remove(self, node: str) -> None:
-        """NodeInUse while its lease lasts."""
+    async def remove(self, node: str, *, dry_run: bool = False) -> list[WorkerPlace]:
+        """Whose replicas it had, with the nodes that get them. NodeInUse while its lease lasts."""
         ...
 
-    async def rebalance(self) -> list[WorkerPlace]: ...
+    async def rebalance(self, *, dry_run: bool = False) -> list[WorkerPlace]:
+        """What is on its way to another node; of a dry run, what would be because of it."""
+        ...
 
     def warnings(self) -> dict[str, str]: ...
 

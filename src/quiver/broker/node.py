@@ -86,10 +86,10 @@ class NodeStatus:
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
         raise _alone()
 
-    async def remove(self, node: str) -> None:
+    async def remove(self, node: str, *, dry_run: bool = False) -> list[WorkerPlace]:
         raise _alone()
 
-    async def rebalance(self) -> list[WorkerPlace]:
+    async def rebalance(self, *, dry_run: bool = False) -> list[WorkerPlace]:
         raise _alone()
 
     async def reassign(

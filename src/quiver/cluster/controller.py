@@ -30,14 +30,15 @@ def changed_units(units: Mapping[int, Unit], nodes: Nodes) -> dict[int, Unit]:
 
 
 def next_unit(unit: Unit, nodes: Nodes) -> Unit | None:
-    """One step: a finished reassignment, else a new leader, else the preferred one. None: nothing to do."""
+    """One step: a finished reassignment, else a new leader, else a successor that the leader asks for, else the
+    preferred one. None: nothing to do."""
     if unit.adding or unit.removing:
         moved = _reassigned(unit, nodes)
         if moved is not None:
             return moved
     if not _leads(unit, nodes):
         return _elected(unit, nodes)
-    return _preferred(unit, nodes)
+    return _succeeded(unit, nodes) or _preferred(unit, nodes)
 
 
 def _without_lost(unit: Unit, nodes: Nodes) -> Unit:
@@ -76,12 +77,22 @@ def _elected(unit: Unit, nodes: Nodes) -> Unit | None:
         return _led(unit.with_set(tuple(live)), _best(live, nodes), nodes)
     eligible = [node for node in _in_order(unit) if node in unit.elr and node in nodes]
     if eligible:
-        leader = _best(eligible, nodes)
-        others = tuple(node for node in dict.fromkeys((*unit.isr, *unit.elr)) if node != leader)
-        return _led(msgspec.structs.replace(unit, isr=(leader,), elr=others), leader, nodes)
+        return _led_alone(unit, _best(eligible, nodes), nodes)
     if before.leader == NOBODY:
         return None
     return msgspec.structs.replace(before, leader=NOBODY, incarnation=0, epoch=before.epoch + 1)
+
+
+def _succeeded(unit: Unit, nodes: Nodes) -> Unit | None:
+    """Too few others reply to the leader, and enough of them live: one of those that have everything leads."""
+    if not unit.wants_successor or unit.has_enough:
+        return None
+    others = [node for node in _in_order(unit) if node != unit.leader and node in nodes]
+    lost = _lost(unit, nodes)
+    eligible = [node for node in others if node in unit.elr and node not in lost]
+    if not eligible or len(others) < unit.min_isr:
+        return None
+    return _led_alone(unit, _best(eligible, nodes), nodes)
 
 
 def _preferred(unit: Unit, nodes: Nodes) -> Unit | None:
@@ -109,9 +120,20 @@ def _reassigned(unit: Unit, nodes: Nodes) -> Unit | None:
     return done if _leads(done, nodes) and done.leader in replicas else _elected(done, nodes)
 
 
+def _led_alone(unit: Unit, leader: int, nodes: Nodes) -> Unit:
+    """By an eligible leader, as the only member of the set: all others are eligible."""
+    others = tuple(node for node in dict.fromkeys((*unit.isr, *unit.elr)) if node != leader)
+    return _led(msgspec.structs.replace(unit, isr=(leader,), elr=others), leader, nodes)
+
+
 def _led(unit: Unit, leader: int, nodes: Nodes) -> Unit:
-    incarnation = nodes[leader].incarnation
-    return msgspec.structs.replace(unit, leader=leader, incarnation=incarnation, epoch=unit.epoch + 1)
+    return msgspec.structs.replace(
+        unit,
+        leader=leader,
+        incarnation=nodes[leader].incarnation,
+        epoch=unit.epoch + 1,
+        wants_successor=False,
+    )
 
 
 def _in_order(unit: Unit) -> Iterable[int]:

@@ -82,6 +82,18 @@ def running_units(record: Reassignment, units: Units) -> list[int]:
     return [worker for worker, target in record.units.items() if unit_state(target, units.get(worker)) == "running"]
 
 
+def same_running(
+    targets: Mapping[int, tuple[int, ...]], records: Iterable[Reassignment], units: Units
+) -> Reassignment | None:
+    """The one whose units on their way are asked for again, with the same targets: then only its options change."""
+    for record in records:
+        running = running_units(record, units)
+        is_whole = running and set(running) <= targets.keys() <= record.units.keys()
+        if is_whole and all(record.units[worker].replicas == target for worker, target in targets.items()):
+            return record
+    return None
+
+
 def replicas_before(worker: int, unit: Unit, records: Iterable[Reassignment]) -> tuple[int, ...]:
     """Where a unit would go back to: if it is on its way, to where it came from."""
     for record in records:

@@ -125,7 +125,7 @@ class Peers:
 
     def refuse_calls(self) -> None:
         """The gate has closed: calls that were not begun learn it now."""
-        for link in self._incoming:
+        for link in list(self._incoming):  # one that breaks is forgotten
             link.calls.refuse()
 
     async def close(self, grace_seconds: float = 1.0) -> None:

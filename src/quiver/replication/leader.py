@@ -90,18 +90,23 @@ class Leader:
         joined: Mapping[int, int] | None = None,
         lost: Collection[int] = (),
         is_volatile: bool = False,
+        is_alone: bool = False,
     ) -> Unit | None:
         """The unit with another set, to be written over the revision of `unit`; None where nothing would change. From
-        now on the new members count. While the outcome of a change is not known, it is that change again."""
+        now on the new members count. While the outcome of a change is not known, it is that change again.
+
+        `is_alone`: too few others have replied for some time."""
         if self.proposed is not None:
             return self.proposed
         wanted = tuple(node for node in self.unit.replicas if node in isr or node == self.node)
         is_volatile = is_volatile or self.unit.is_volatile
-        if set(wanted) == set(self.unit.isr) and is_volatile == self.unit.is_volatile:
+        wants_successor = is_alone and len(wanted) < self.unit.min_isr
+        flags = is_volatile, wants_successor
+        if set(wanted) == set(self.unit.isr) and flags == (self.unit.is_volatile, self.unit.wants_successor):
             return None
         new = {node: known for node, known in (joined or {}).items() if node not in self.unit.isr}
         proposed = self.unit.with_set(wanted, lost=lost, joined=new)
-        self.proposed = msgspec.structs.replace(proposed, is_volatile=is_volatile)
+        self.proposed = msgspec.structs.replace(proposed, is_volatile=is_volatile, wants_successor=wants_successor)
         self._members = tuple({*self.unit.isr, *wanted})
         return self.proposed
 

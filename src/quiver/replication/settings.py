@@ -11,6 +11,9 @@ class ReplicationSettings(NamedTuple):
     """A follower gets a call at least this often."""
     lag_seconds: float = 1.5
     """A member of the in-sync set that has not had everything for so long leaves it."""
+    alone_seconds: float = 1.5
+    """A leader to whom too few others have replied for `lag_seconds` asks for a successor after so long again: then
+    the leases of dead nodes have ended."""
     call_bytes: int = MIB
     """Frames of one call to a follower. The next call has what was written meanwhile."""
     catch_up_bytes_per_second: int | None = None

@@ -17,8 +17,8 @@ WORKER_BITS = 8
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """Two write it, both by compare-and-swap: the leader `isr`, `elr`, `joined` and `is_volatile`, the controller
-    everything."""
+    """Two write it, both by compare-and-swap: the leader `isr`, `elr`, `joined`, `is_volatile` and `wants_successor`,
+    the controller everything."""
 
     replicas: tuple[int, ...]
     """Nodes, the preferred leader first."""
@@ -38,6 +38,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     is_volatile: bool = False
     """It has logs that are acked before they are synced: a member that has stopped uncleanly since it joined may have
     lost some of it."""
+    wants_successor: bool = False
+    """The leader is below `min_isr` and too few others reply to it: if they live, one of them is to lead."""
     loss_epoch: int = 0
     """The last epoch that began without anybody who had surely everything: offsets may have been lost before it."""
     throttle_bytes_per_sec: int = 0

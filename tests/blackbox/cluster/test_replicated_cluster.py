@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -229,6 +230,38 @@ def test_whose_disk_it_is(cluster: Nodes, tmp_path: Path) -> None:
     cluster.await_all_in_sync(3)
     cluster.nodes[1].kill()
     with quiver.connect(cluster.address) as q:
+        values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
+    assert values == list(range(20))
+
+
+def test_a_disk_from_before_the_last_start_does_not_count(cluster: Nodes, tmp_path: Path) -> None:
+    with quiver.connect(cluster.address) as q:
+        q.topics.create("orders", partitions=3)
+        for number in range(10):
+            q.publish("orders", b"%d" % number)
+        cluster.await_all_in_sync(1)
+        restored = cluster.nodes[3]
+        assert restored.terminate() == 0
+        shutil.copytree(tmp_path / "node-3", tmp_path / "old")
+        restored.start(wait=False)
+        restored.wait_ready(SECONDS)
+        cluster.await_all_in_sync(1)
+        for number in range(10, 20):
+            q.publish("orders", b"%d" % number)
+    for node in cluster.nodes.values():
+        node.kill()
+    shutil.rmtree(tmp_path / "node-3")
+    (tmp_path / "old").rename(tmp_path / "node-3")
+
+    def has_decided() -> bool:
+        """The first one that is back leads, unless it has left the sets."""
+        return all(each["node"] == "3" or "3" not in each["isr"] for each in cluster.status(3)["workers"])
+
+    restored.start(wait=False)
+    restored.wait_ready(SECONDS, ready=False)
+    wait_until(has_decided, SECONDS, "node 3 leads or is in no set")
+    cluster.nodes[2].start(wait=False)
+    with quiver.connect(cluster.address, timeout=SECONDS) as q:
         values = sorted(int(message.value) for message in q.read("orders", start="earliest", end="latest"))
     assert values == list(range(20))
 

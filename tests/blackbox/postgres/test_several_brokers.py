@@ -254,7 +254,10 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
     await_owners(second, "n1")
     assert {unit["leader"] for unit in first.request("GET", "/cluster")[1]["units"]} == {"n1"}
     assert [each["state"] for each in second.request("GET", "/cluster")[1]["nodes"]] == ["draining", "alive"]
-    assert second.request("POST", "/cluster/rebalance") == (200, {"moving": {}})
+    assert second.request("POST", "/cluster/rebalance") == (
+        200,
+        {"dry_run": False, "moving": {}, "leaving": {}},
+    )
     shown = run_cli(second.address, "cluster", "nodes").stdout.decode()
     assert re.search(r"n0 +draining.*\nn1 +alive +0,1,2,3", shown), shown
     assert run_cli(second.address, "cluster", "drain", "n0", "--end").returncode == 0

@@ -1,5 +1,10 @@
 """What operators change of replicas, while leaders change the same keys."""
 
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
 from quiver.app.cluster.node_calls import NodeCalls
 from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.cluster.membership import records
@@ -8,6 +13,7 @@ from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.membership.unit_decisions import UnitDecisions
 from quiver.coordination.port import Expected, Operation, Outcome, Put
 from quiver.coordination.view import View
+from quiver.model.errors import NodeNotFound
 from quiver.replication.node import ReplicatedNode
 from quiver.replication.settings import Member
 from quiver.replication.unit import Unit, unit_key
@@ -27,8 +33,16 @@ class Store(MemoryCoordination):
         return await super().commit(expected, operations)
 
 
-async def test_a_set_that_its_leader_has_changed_meanwhile_is_planned_again() -> None:
-    """What the leader wrote stays: units are written only over what the plan was made from."""
+class Cluster(NamedTuple):
+    """Six units on nodes 1 and 2; nodes 3 and 4 have nothing."""
+
+    store: Store
+    decisions: UnitDecisions
+    sets: ReplicaSets
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
     store = Store()
     for worker in range(6):
         await store.commit([], [Put(unit_key(worker), LED.key_value)])
@@ -43,11 +57,30 @@ async def test_a_set_that_its_leader_has_changed_meanwhile_is_planned_again() ->
     await state.view.open()
     replicas = ReplicatedNode(Member(1, 1), MemoryStorage(), store, NodeCalls())
     try:
-        shrunk = LED.with_set((1,))
-        store.before = Put(unit_key(1), shrunk.key_value)
-        await ReplicaSets(state, decisions, replicas).spread()
-        assert decisions.units[1].isr == shrunk.isr
-        assert any(unit.adding for unit in decisions.units.values())
+        yield Cluster(store, decisions, ReplicaSets(state, decisions, replicas))
     finally:
         await state.view.close()
         await store.close()
+
+
+async def test_a_set_that_its_leader_has_changed_meanwhile_is_planned_again(cluster: Cluster) -> None:
+    """What the leader wrote stays: units are written only over what the plan was made from."""
+    shrunk = LED.with_set((1,))
+    cluster.store.before = Put(unit_key(1), shrunk.key_value)
+    await cluster.sets.spread()
+    assert cluster.decisions.units[1].isr == shrunk.isr
+    assert any(unit.adding for unit in cluster.decisions.units.values())
+
+
+async def test_a_dry_run_shows_what_would_be_written(cluster: Cluster) -> None:
+    before = dict(cluster.decisions.units)
+    planned = await cluster.sets.spread(dry_run=True)
+    assert {node for unit in planned.values() for node in unit.adding} == {3, 4}
+    moved = await cluster.sets.move_off("1", dry_run=True)
+    assert set(moved) == set(before)
+    assert {unit.removing for unit in moved.values()} == {(1,)}
+    with pytest.raises(NodeNotFound):
+        await cluster.sets.move_off("3", dry_run=True)
+    assert cluster.decisions.units == before
+    await cluster.sets.spread()
+    assert {worker: unit for worker, unit in cluster.decisions.units.items() if unit.adding} == planned

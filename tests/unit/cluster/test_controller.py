@@ -51,6 +51,24 @@ def unit(leader: int, isr: tuple[int, ...], **fields: object) -> Unit:
         pytest.param(
             unit(1, (1,), elr=(2,)), {2: UP, 3: UP}, unit(2, (2,), elr=(1,), epoch=8), id="an eligible leader"
         ),
+        pytest.param(unit(1, (1,), elr=(2, 3)), ALL, None, id="a leader below the minimum to whom others reply"),
+        pytest.param(
+            unit(1, (1,), elr=(3, 2), wants_successor=True),
+            ALL,
+            unit(2, (2,), elr=(1, 3), epoch=8),
+            id="none of them replies, and they live",
+        ),
+        pytest.param(
+            unit(1, (1,), elr=(2, 3), wants_successor=True), {1: UP, 2: UP}, None, id="only one of them lives"
+        ),
+        pytest.param(unit(1, (1,), wants_successor=True), ALL, None, id="none of them has everything"),
+        pytest.param(
+            unit(1, (1,), elr=(2, 3), wants_successor=True, is_volatile=True, joined=JOINED),
+            {1: UP, 2: LOST, 3: UP},
+            unit(3, (3,), elr=(1, 2), is_volatile=True, joined=JOINED, epoch=8),
+            id="one of them may have lost something",
+        ),
+        pytest.param(unit(1, (1, 2), wants_successor=True), ALL, None, id="one of them is back"),
         pytest.param(unit(1, (1,)), {2: UP, 3: UP}, unit(NOBODY, (1,), epoch=8), id="nobody has everything"),
         pytest.param(unit(NOBODY, (1,)), {2: UP, 3: UP}, None, id="nobody has everything yet"),
         pytest.param(unit(NOBODY, (1,)), {1: AGAIN}, unit(1, (1,), epoch=8, incarnation=2), id="it is back"),

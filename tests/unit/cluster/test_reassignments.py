@@ -160,6 +160,45 @@ async def test_another_target_replaces_it(cluster: Cluster) -> None:
     assert await cluster.unit() == AT_REST
 
 
+async def test_the_same_again_changes_its_limit(cluster: Cluster) -> None:
+    begun = await cluster.begin("4", "2", "3", throttle_bytes_per_sec=1_000)
+    planned = await cluster.begin("4", "2", "3", throttle_bytes_per_sec=5, dry_run=True)
+    assert (planned.options.throttle_bytes_per_sec, (await cluster.unit()).throttle_bytes_per_sec) == (5, 1_000)
+    changed = await cluster.begin("4", "2", "3", throttle_bytes_per_sec=2_000)
+    assert (changed.number, changed.started_ms, len(cluster.moves.all())) == (1, begun.started_ms, 1)
+    assert cluster.moves.get(1).options.throttle_bytes_per_sec == 2_000
+    assert ((await cluster.unit()).adding, (await cluster.unit()).throttle_bytes_per_sec) == ((4,), 2_000)
+    await cluster.begin("4", "2", "3")
+    assert (await cluster.unit()).throttle_bytes_per_sec == 0, "none of its own any more"
+    await cluster.moves.cancel(1)
+    assert await cluster.unit() == AT_REST
+    assert (await cluster.begin("4", "2", "3")).number == 2, "what has ended is not begun again"
+
+
+async def test_only_what_has_all_units_on_their_way_is_the_same(cluster: Cluster) -> None:
+    both = {0: ("4", "2", "3"), 1: ("4", "2", "3")}
+    await cluster.moves.begin(both, ReassignmentOptions(), dry_run=False)
+    await cluster.put(1, MOVED)
+    limited = ReassignmentOptions(throttle_bytes_per_sec=9)
+    assert (await cluster.moves.begin({0: both[0]}, limited, dry_run=False)).number == 1, "unit 1 is done"
+    assert (await cluster.moves.begin(both, limited, dry_run=False)).number == 1
+    assert (await cluster.moves.begin(both | {1: ("1", "2", "3")}, limited, dry_run=False)).number == 2
+
+
+async def test_the_same_again_with_a_timeout_has_that_one(cluster: Cluster) -> None:
+    await cluster.begin("4", "2", "3", timeout_ms=60_000)
+    assert (await cluster.begin("4", "2", "3")).options.timeout_ms == 60_000, "it stays"
+    assert (await cluster.begin("4", "2", "3", timeout_ms=90_000)).options.timeout_ms == 90_000
+    await cluster.store.revoke(1)
+    await cluster.put(0, await cluster.unit())  # the view is as far as that
+    await cluster.moves.look()
+    assert cluster.moves.get(1).state == "running"
+    await cluster.store.revoke(2)
+    await cluster.put(0, await cluster.unit())
+    await cluster.moves.look()
+    assert cluster.moves.get(1).state == "timed_out"
+
+
 async def test_it_goes_back_when_its_lease_has_ended(cluster: Cluster) -> None:
     await cluster.begin("4", "2", "3", timeout_ms=60_000)
     await cluster.moves.look()

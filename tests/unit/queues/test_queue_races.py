@@ -3,9 +3,11 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from quiver.model.errors import DiskFull
 from quiver.model.priority import Priority
-from quiver.model.settlement import REJECT
+from quiver.model.settlement import ACK, REJECT
 from quiver.testing.held_storage import HeldStorage
 from quiver.topics.partitions import partition_log_id
 from unit.queues.queue_broker import QueueBroker, values
@@ -98,6 +100,28 @@ async def test_an_offset_passes_over_what_has_expired_when_that_is_on_disk() -> 
     while partition_queue.outbox.open:
         await asyncio.sleep(0)
     assert partition_queue.settled_offset(group_id) == 1
+    await queue.broker.stop()
+
+
+@pytest.mark.parametrize("action", [ACK, REJECT])
+async def test_a_message_of_a_key_comes_when_the_one_before_it_is_settled_on_disk(action: int) -> None:
+    storage = HeldStorage()
+    queue = QueueBroker(storage)
+    await queue.start()
+    topic = await queue.broker.create_topic("jobs", {"partitions": 1})
+    for value in (b"a", b"b"):
+        await queue.publish("jobs", value, keys=[b"k"])
+    received = await queue.receive("jobs", count=1, ordering="key")
+    hold = storage.hold(f"topics/{topic.id}/0-delivery", "sync")
+    settling = asyncio.ensure_future(queue.settle(received, action))
+    await hold.reached()
+    receiving = asyncio.ensure_future(queue.receive("jobs", consumer="other", count=1, ordering="key"))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not receiving.done(), "a power cut now would bring the first one back"
+    hold.release()
+    assert values(await receiving) == [b"b"]
+    await settling
     await queue.broker.stop()
 
 

@@ -220,3 +220,20 @@ def test_whoever_lost_something_is_not_eligible() -> None:
     back = leader.propose((0, *leader.joiners()), joined={1: 4})
     assert back is not None
     assert (set(back.isr), back.joined) == ({0, 1}, {1: 4})
+
+
+def test_a_leader_to_whom_nobody_replies_asks_for_a_successor() -> None:
+    leader = leader_of(isr=(0, 1)).leader
+    assert leader.propose((0, 1), is_alone=True) is None, "the set is large enough"
+    left = leader.propose((0,))
+    assert left is not None
+    assert (left.isr, left.wants_successor) == ((0,), False)
+    assert leader.adopt(left, 2)
+    asked = leader.propose((0,), is_alone=True)
+    assert asked is not None
+    assert (asked.elr, asked.wants_successor) == ((1,), True)
+    assert leader.adopt(asked, 3)
+    assert leader.propose((0,), is_alone=True) is None, "it is known"
+    back = leader.propose((0, 1))
+    assert back is not None
+    assert (back.isr, back.wants_successor) == ((0, 1), False)

@@ -147,11 +147,11 @@ def test_resets(history: History) -> None:
     group = GroupWorkload(history, seeded("1"), "fsync")
     group._auto_commit, group._has_resets = False, True
     group._stored = {"a": ("events-0", 0), "b": ("events-0", 1)}
-    asked(history, "assign", 1, 1, partition="events-0", member="m")
+    asked(history, "assign", 1, 1, partition="events-0", member="m", generation=1)
     for value, offset in (("a", 0), ("b", 1)):
         asked(history, "read", 2, 2, value=value, partition="events-0", offset=offset, member="m")
     asked(history, "commit", 3, 4, partition="events-0", offset=1, member="m")
-    asked(history, "assign", 8, 8, partition="events-0", member="n")
+    asked(history, "assign", 8, 8, partition="events-0", member="n", generation=2)
     read = asked(history, "read", 9, 9, value="a", partition="events-0", offset=0, member="n")
     assert "a came again: 2 was reached or committed" in found(group)
     asked(history, "reset", 5, 6, offset=1)

@@ -196,7 +196,7 @@ def test_group(history: History) -> None:
     group._has_resets = False
     group._stored = {"a": ("t-0", 0)}
     assert "never read" in found(group)
-    done(history, "assign", partition="t-0", member="m")
+    done(history, "assign", partition="t-0", member="m", generation=1)
     done(history, "read", value="a", partition="t-0", offset=0, member="m")
     done(history, "commit", partition="t-0", offset=0, member="m")
     look = done(history, "look", result=_look([("t", 0)]), committed={"t-0": 1})
@@ -216,13 +216,13 @@ def test_members_of_a_group(history: History) -> None:
     group._stored = {"a": ("t-0", 0), "b": ("t-0", 1), "c": ("t-0", 5)}
     for value, offset in (("a", 0), ("b", 1), ("c", 5)):
         if not offset:
-            done(history, "assign", partition="t-0", member="m")
+            done(history, "assign", partition="t-0", member="m", generation=1)
         done(history, "read", value=value, partition="t-0", offset=offset, member="m")
     assert not found(group)
     done(history, "read", value="c", partition="t-0", offset=5, member="n")
     assert "that does not have its partition" in found(group)
     history.events.pop()
-    done(history, "assign", partition="t-0", member="n").began = 2.0
+    done(history, "assign", partition="t-0", member="n", generation=2).began = 2.0
     first = done(history, "read", value="b", partition="t-0", offset=1, member="n")
     first.began = 3.0
     assert "b came before offset 0" in found(group), "nothing is committed"
@@ -233,7 +233,13 @@ def test_members_of_a_group(history: History) -> None:
     committed.details["offset"] = 1
     assert "b came again: 2 was reached or committed" in found(group)
     done(history, "commit", partition="t-0", offset=5, member="m")
-    assert "m has committed t-0, which n has" in found(group)
+    assert "m has committed t-0, which n has since generation 2" in found(group)
+    done(history, "assign", partition="t-0", member="m", generation=3)
+    done(history, "assign", partition="t-0", member="n", generation=2)
+    committed = done(history, "commit", partition="t-0", offset=5, member="m")
+    assert len(list(group._check_fencing())) == 1, "n has heard late of a generation that is over"
+    committed.details["member"] = "n"
+    assert "n has committed t-0, which m has since generation 3" in found(group)
 
 
 def test_catalogue(history: History) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
 from quiver.app.cluster.replicas.reassignments import Reassignments
-from quiver.app.cluster.replicas.replica_sets import ReplicaSets
+from quiver.app.cluster.replicas.replica_sets import ReplicaSets, Units, shown_replicas
 from quiver.broker.members import MemberNode, ReassignmentOptions, ReassignmentProgress, WorkerPlace
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
-from quiver.cluster.ownership import Assignment
+from quiver.cluster.ownership import Assignment, changed_assignments
 from quiver.coordination.port import Delete, Put
 from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, ReassignmentNotFound
 
@@ -115,23 +115,45 @@ class Administration:
         await self._state.view.commit([], [change])
         return self._shown(node, self._running().get(node, []))
 
-    async def remove(self, node: str) -> None:
+    async def remove(self, node: str, *, dry_run: bool = False) -> list[WorkerPlace]:
         """Forgets a broker that does not come back. Its replicas go to other nodes."""
+        moved: Units = {}
         if node in self._state.nodes:
             raise NodeInUse(node=node)
         if self.replica_sets is not None:
-            await self.replica_sets.move_off(node)
+            moved = await self.replica_sets.move_off(node, dry_run=dry_run)
         elif node not in self._state.draining and all(each.node != node for each in self._state.assignments.values()):
             raise NodeNotFound(node=node)
-        await self._state.view.commit([], [Delete(records.draining_key(node))])
+        if not dry_run:
+            await self._state.view.commit([], [Delete(records.draining_key(node))])
+        return self._places_of(moved)
 
-    async def rebalance(self) -> list[WorkerPlace]:
+    async def rebalance(self, *, dry_run: bool = False) -> list[WorkerPlace]:
         """Has the controller look now, after replicas have been spread. Returns what is on its way to another
-        broker."""
-        if self.replica_sets is not None:
-            await self.replica_sets.spread()
+        broker; of a dry run, what would be because of it."""
+        planned = {} if self.replica_sets is None else await self.replica_sets.spread(dry_run=dry_run)
+        if dry_run:
+            return self._places_of(planned) if self.replica_sets is not None else self._handovers()
         await self._controlling.decide()
         return [place for place in self.places() if place.next_node or (place.replicas and place.replicas.adding)]
+
+    def _places_of(self, units: Units) -> list[WorkerPlace]:
+        """Units as they are planned."""
+        return [
+            place._replace(replicas=shown_replicas(units[place.worker], {}))
+            for place in self.places()
+            if place.worker in units
+        ]
+
+    def _handovers(self) -> list[WorkerPlace]:
+        """What the controller would hand over to other brokers now."""
+        state = self._state
+        changed = changed_assignments(state.nodes, state.workers, state.assignments, state.draining)
+        return [
+            WorkerPlace(worker, each.node, each.next_node, each.epoch)
+            for worker, each in sorted(changed.items())
+            if each.next_node
+        ]
 
     async def reassign(
         self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool

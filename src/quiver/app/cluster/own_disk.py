@@ -1,4 +1,4 @@
-"""Whose data a data directory has: that of one node of one cluster, or nothing yet."""
+"""Whose data a data directory has: that of one node of one cluster, as of its last start, or nothing yet."""
 
 import asyncio
 import hashlib
@@ -23,6 +23,9 @@ class Mark(msgspec.Struct, frozen=True):
     cluster: str
     cluster_id: str
     node: str
+    incarnation: int = 0
+    """Of the last start on this directory. Coordination has that of the last start that has joined, so a directory
+    that was restored from an older copy is known by it."""
 
 
 class OwnDisk:
@@ -31,21 +34,35 @@ class OwnDisk:
     def __init__(self, directory: Path, files: Files, mark: Mark) -> None:
         self._path, self._directory, self._files, self._mark = directory / FILE, directory, files, mark
 
-    async def take(self, storage: Storage, coordination: Coordination) -> None:
-        """Raises InvalidSetting for a data directory of another node or cluster, or of a broker without a cluster.
+    async def take(self, storage: Storage, coordination: Coordination) -> int:
+        """Returns the incarnation of this start. Raises InvalidSetting for a data directory of another node or
+        cluster, or of a broker without a cluster.
 
-        A node that comes back without its data leaves all sets first: it would count as having what it has lost.
+        A node that comes back without its data, or with older data, leaves all sets first: it would count as having
+        what it has lost.
         """
         found = self._read()
         if found is None:
             if await storage.list_logs():
                 self._refuse("has the data of a broker that is in no cluster: use another directory")
-            await self._leave_sets(coordination)
-            self._write()
+            await self._leave_sets(coordination, "is empty")
         elif found.cluster_id != self._mark.cluster_id:
             self._refuse(f"belongs to the cluster {found.cluster} with the id {found.cluster_id}, not to this one")
         elif found.node != self._mark.node:
             self._refuse(f"belongs to node {found.node} of this cluster, not to node {self._mark.node}")
+        elif found.incarnation < await self._joined(coordination):
+            await self._leave_sets(coordination, "is from before the last start of this node")
+        incarnation = await next_incarnation(coordination)
+        self._write(msgspec.structs.replace(self._mark, incarnation=incarnation))
+        return incarnation
+
+    async def joined(self, coordination: Coordination, incarnation: int) -> None:
+        """This start is a member: from now on older data is known to be older."""
+        await coordination.commit([], [Put(records.joined_key(self._mark.node), b"%d" % incarnation)])
+
+    async def _joined(self, coordination: Coordination) -> int:
+        found = await coordination.get(records.joined_key(self._mark.node))
+        return 0 if found is None else int(found.value)
 
     def _refuse(self, problem: str) -> None:
         raise InvalidSetting(setting="data_dir", problem=f"{self._directory} {problem}")
@@ -59,20 +76,20 @@ class OwnDisk:
             problem = f"{self._path} cannot be read: {error}"
             raise InvalidSetting(setting="data_dir", problem=problem) from error
 
-    def _write(self) -> None:
-        self._files.write_file(self._path, msgspec.json.encode(self._mark) + b"\n", sync=True)
+    def _write(self, mark: Mark) -> None:
+        self._files.write_file(self._path, msgspec.json.encode(mark) + b"\n", sync=True)
         self._files.sync_directory(self._directory)
 
-    async def _leave_sets(self, coordination: Coordination) -> None:
+    async def _leave_sets(self, coordination: Coordination, reason: str) -> None:
         node = int(self._mark.node)
-        await self._await_end_of_others(coordination)
+        await self._await_end_of_others(coordination, reason)
         while True:
             units = await coordination.range(PREFIX)
             changes = {each: without_data(decode_unit(each.value), node) for each in units.items}
             lacking = [each.key for each, unit in changes.items() if unit is not None and not (unit.isr or unit.elr)]
             if lacking:
                 self._refuse(
-                    f"is empty, and node {node} is the only one that has all of {', '.join(lacking)}: start it with"
+                    f"{reason}, and node {node} is the only one that has all of {', '.join(lacking)}: start it with"
                     " its data"
                 )
             outcomes = [
@@ -83,15 +100,15 @@ class OwnDisk:
             if all(outcome.succeeded for outcome in outcomes):
                 return
 
-    async def _await_end_of_others(self, coordination: Coordination) -> None:
+    async def _await_end_of_others(self, coordination: Coordination, reason: str) -> None:
         """The lease of a process that was killed ends by itself."""
         deadline = asyncio.get_running_loop().time() + _LEASE_SECONDS
         while (held := await coordination.get(records.node_key(self._mark.node))) is not None:
             if asyncio.get_running_loop().time() > deadline:
                 record = records.decode(held.value, NodeRecord)
                 problem = (
-                    f"{self._mark.node} is in use by process {record.pid} on {record.host}, and {self._directory} is"
-                    " empty: use another id"
+                    f"{self._mark.node} is in use by process {record.pid} on {record.host}, and {self._directory}"
+                    f" {reason}: use another id"
                 )
                 raise InvalidSetting(setting="node_id", problem=problem)
             await asyncio.sleep(_LOOK_SECONDS)

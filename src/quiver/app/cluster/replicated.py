@@ -8,7 +8,7 @@ from quiver import __version__
 from quiver.app.addresses import advertised_host
 from quiver.app.cluster.cluster_node import ClusterNode, ClusterParts, NewBroker
 from quiver.app.cluster.node_calls import NodeCalls, serve_node_calls
-from quiver.app.cluster.own_disk import Mark, OwnDisk, cluster_id, next_incarnation
+from quiver.app.cluster.own_disk import Mark, OwnDisk, cluster_id
 from quiver.app.cluster.replicas.reassignments import Reassignments
 from quiver.app.cluster.replicas.replica_sets import ReplicaSets
 from quiver.app.cluster.units import UnitAssignments
@@ -90,8 +90,13 @@ async def start_replicated(
     data = ReplicatedData(storage, coordination, CleanStop(config.data_dir, system.files))
     node: ClusterNode | None = None
     try:
-        node = await _new_node(config, data, new_broker, system)
+        number = _node_number(config)
+        setup = await _setup(config, coordination, system.randomness)
+        own_disk = OwnDisk(config.data_dir, system.files, Mark(config.cluster or "", cluster_id(setup), str(number)))
+        member = await _new_member(config, own_disk, number, data, system)
+        node = await _new_node(config, setup, member, data, new_broker, system)
         await node.start(config.host, config.link_port)
+        await own_disk.joined(coordination, member.incarnation)
         data.is_clean = True
     except BaseException:
         if node is not None:
@@ -101,19 +106,26 @@ async def start_replicated(
     return StartedNode(data, node)
 
 
+async def _new_member(
+    config: Config, own_disk: OwnDisk, number: int, data: ReplicatedData, system: NodeSystem
+) -> Member:
+    incarnation = await own_disk.take(data.storage, data.coordination)
+    data.lost_at = CleanStop(config.data_dir, system.files).take(incarnation)
+    return Member(number, incarnation, data.lost_at)
+
+
 async def _new_node(
-    config: Config, data: ReplicatedData, new_broker: NewReplicatedBroker, system: NodeSystem
+    config: Config,
+    setup: Setup,
+    member: Member,
+    data: ReplicatedData,
+    new_broker: NewReplicatedBroker,
+    system: NodeSystem,
 ) -> ClusterNode:
-    coordination, files = data.coordination, system.files
-    number = _node_number(config)
-    setup = await _setup(config, coordination, system.randomness)
-    mark = Mark(config.cluster or "", cluster_id(setup), str(number))
-    await OwnDisk(config.data_dir, files, mark).take(data.storage, coordination)
-    incarnation = await next_incarnation(coordination)
-    data.lost_at = CleanStop(config.data_dir, files).take(incarnation)
+    coordination = data.coordination
     calls = NodeCalls()
     data.replicas = replicas = ReplicatedNode(
-        Member(number, incarnation, data.lost_at),
+        member,
         data.storage,
         coordination,
         calls,
@@ -139,8 +151,8 @@ async def _new_node(
         disk_failure=lambda: data.storage.failure,
     )
     record = NodeRecord(
-        node=str(number),
-        incarnation=incarnation,
+        node=str(member.node),
+        incarnation=member.incarnation,
         host=advertised_host(config),
         native_port=config.native_port,
         http_port=config.http_port,
@@ -149,7 +161,7 @@ async def _new_node(
         started_ms=system.clock.now_ms(),
         version=__version__,
         rack=config.rack or "",
-        lost_at=data.lost_at,
+        lost_at=member.lost_at,
         link_versions=config.spoken_link_versions,
         catch_up_bytes_per_second=config.catch_up_bytes_per_second,
     )

@@ -29,6 +29,7 @@ _REASSIGNMENT_COLUMNS = ("id", "state", "percent", "units", "partitions", "start
 _MOVE_COLUMNS = ("unit", "state", "old_replicas", "new_replicas", "replicas", "isr", "partitions")
 _NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version", "tags")
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The id of a broker: see `quiver cluster nodes`.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
 
 
 @app.command("status")
@@ -86,20 +87,25 @@ def drain(
 @app.command("remove")
 def remove(
     node: NodeArgument,
+    dry_run: DryRunOption = False,
     address: AddressOption = DEFAULT_ADDRESS,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Forget a broker that has been stopped and does not come back."""
-    _change("DELETE", f"/cluster/nodes/{quote(node, safe='')}", address, http, output)
+    path = f"/cluster/nodes/{quote(node, safe='')}"
+    _change("DELETE", path + "?dry_run=true" * dry_run, address, http, output)
 
 
 @app.command("rebalance")
 def rebalance(
-    address: AddressOption = DEFAULT_ADDRESS, http: HttpOption = None, output: OutputOption = Output.TABLE
+    dry_run: DryRunOption = False,
+    address: AddressOption = DEFAULT_ADDRESS,
+    http: HttpOption = None,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Spread the workers over the brokers now. It happens by itself whenever a broker joins or leaves."""
-    _change("POST", "/cluster/rebalance", address, http, output)
+    """Spread the workers over the brokers now. Brokers that share a database do so whenever one joins or leaves."""
+    _change("POST", "/cluster/rebalance", address, http, output, {"dry_run": dry_run})
 
 
 @app.command("reassign")
@@ -115,7 +121,7 @@ def reassign(
     timeout: Annotated[
         str | None, typer.Option(metavar="DURATION", help="It goes back when it is not in sync in this time.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")] = False,
+    dry_run: DryRunOption = False,
     address: AddressOption = DEFAULT_ADDRESS,
     http: HttpOption = None,
     output: OutputOption = Output.TABLE,

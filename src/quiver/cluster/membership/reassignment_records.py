@@ -46,14 +46,14 @@ class ReassignmentRecords:
         return {number: record for number, record in found.items() if record != self.all[number]}
 
     def writes(self, changed: dict[int, Reassignment], timer_lease_id: int = 0) -> list[Operation]:
-        """What makes them so in coordination, and forgets those that are too many. The lease is that of a new one's
+        """What makes them so in coordination, and forgets those that are too many. The lease is that of a new
         timer."""
         operations: list[Operation] = []
         for number, record in changed.items():
             operations.append(Put(reassignment_key(number), records.encode(record)))
             if record.has_ended and number in self._timers:
                 operations.append(Delete(_timer_key(number)))
-            elif record.timeout_ms and number not in self.all:
+            elif timer_lease_id:
                 operations.append(Put(_timer_key(number), b"", timer_lease_id))
         forgotten = [number for number in surplus({**self.all, **changed}) if number not in changed]
         return operations + [Delete(reassignment_key(number)) for number in forgotten]

@@ -13,7 +13,7 @@ SETUP = "cluster/setup"
 CONTROLLER_KEY = "cluster/controller"
 """The node that decides who runs what, under its lease."""
 WORKERS = "cluster/workers/"
-_NODES, _DRAINING = "cluster/nodes/", "cluster/draining/"
+_NODES, _DRAINING, _JOINED = "cluster/nodes/", "cluster/draining/", "cluster/joined/"
 
 R = TypeVar("R", bound=msgspec.Struct)
 
@@ -62,6 +62,11 @@ def worker_key(worker: int) -> str:
 
 def draining_key(node: str) -> str:
     return f"{_DRAINING}{node}"
+
+
+def joined_key(node: str) -> str:
+    """The incarnation that a node had when it was last a member."""
+    return f"{_JOINED}{node}"
 
 
 def node_of(key: str) -> str | None:

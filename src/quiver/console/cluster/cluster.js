@@ -6,7 +6,9 @@ import { count } from "../lib/format.js";
 import { curl, quiver } from "../parts/command.js";
 import { pill, section, tile } from "../parts/states.js";
 import { summary } from "./health.js";
+import { askRebalance } from "./node-changes.js";
 import { nodeTable } from "./nodes.js";
+import { askPartition } from "./reassign.js";
 import { reassignmentTable } from "./reassignments.js";
 import { unitTable } from "./units.js";
 
@@ -22,6 +24,7 @@ export async function show(view) {
       get("/admin/reassignment", {}, view.signal),
     ]);
     const kind = KINDS[/** @type {keyof typeof KINDS} */ (health.status)];
+    const isShared = cluster.workers.some((/** @type {any} */ worker) => worker.node !== undefined);
     const isReplicated = cluster.workers.some((/** @type {any} */ worker) => worker.replicas);
     const { reassignments } = found;
     const { replicas: _, ...warnings } = health.warnings; // the sentence says which units these are
@@ -36,12 +39,24 @@ export async function show(view) {
         tile("Units", count(health.units), `${count(health.units_behind.length)} not in sync`),
         tile("Partitions", count(health.partitions), `${count(health.partitions_offline)} take no writes`),
       ),
-      section("Nodes", null, nodeTable(cluster)),
-      section("Units", null, unitTable(cluster, health)),
-      isReplicated || reassignments.length ? section("Reassignments", null, reassignmentTable(reassignments)) : null,
+      section(
+        "Nodes",
+        isShared ? h("button", { onclick: askRebalance }, "Rebalance") : null,
+        nodeTable(cluster, isShared),
+      ),
+      isShared ? null : h("p", { class: "soft" }, ALONE),
+      section("Units", null, unitTable(cluster, health, isReplicated)),
+      isReplicated || reassignments.length
+        ? section("Reassignments", isReplicated ? begin() : null, reassignmentTable(reassignments))
+        : null,
     );
   });
 }
+
+const ALONE =
+  "This broker is alone on its data directory, so there is nothing to drain, remove or reassign: nodes of a cluster share what there is to do.";
+
+const begin = () => h("button", { onclick: () => void askPartition() }, "Reassign a partition");
 
 /** @param {Record<string, string>} found @param {string} kind */
 const banners = (found, kind) =>

@@ -4,11 +4,12 @@ import { h } from "../lib/dom.js";
 import { count } from "../lib/format.js";
 import { pill } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { nodeAction } from "./node-changes.js";
 
 const KINDS = { alive: "good", dead: "bad" };
 
-/** @param {any} cluster */
-export function nodeTable({ node, nodes, units }) {
+/** @param {any} cluster @param {boolean} isShared whether there may be other nodes */
+export function nodeTable({ node, nodes, units }, isShared) {
   const stored = (/** @type {string} */ name) =>
     units.filter((/** @type {any} */ unit) => unit.replicas.includes(name)).length;
   return table({
@@ -34,6 +35,7 @@ export function nodeTable({ node, nodes, units }) {
       { name: "Leads", class: "grow", about: "Units", cell: (row) => row.leaders.join(", ") || "–" },
       { name: "Address", class: "mono wide", cell: (row) => (row.host ? `${row.host}:${row.http_port}` : "–") },
       { name: "Version", class: "wide", cell: (row) => row.version ?? "–" },
+      ...(isShared ? [{ name: "", cell: nodeAction }] : []),
     ],
   });
 }

@@ -2,18 +2,20 @@
 
 import { at, get, send } from "../lib/api.js";
 import { h } from "../lib/dom.js";
-import { ago, count, plural } from "../lib/format.js";
+import { ago, bytes, count, plural } from "../lib/format.js";
 import { curl, quiver } from "../parts/command.js";
 import { confirmChange } from "../parts/dialog.js";
 import { empty, pill, say } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { askThrottle } from "./limit.js";
+import { look } from "./node-changes.js";
 
 const KINDS = { done: "good", timed_out: "bad", cancelled: "warn" };
 
 /** @param {any[]} rows the newest first */
 export function reassignmentTable(rows) {
   if (!rows.length)
-    return empty("No reassignments", "Units that get other replicas appear here: quiver cluster reassign gives them.");
+    return empty("No reassignments", "Partitions that get other replicas, with their units, appear here.");
   return table({
     rows,
     key: (row) => String(row.reassignment_id),
@@ -32,16 +34,30 @@ export function reassignmentTable(rows) {
         cell: ({ progress }) => part(progress.partitions_done, progress.partitions),
       },
       { name: "Replicas", class: "grow", cell: (row) => whole(row.units.map(change)) },
-      { name: "Started", cell: (row) => ago(row.started_at) },
+      { name: "Throttle", cell: limit },
+      { name: "Started", class: "wide", cell: (row) => ago(row.started_at) },
       { name: "Ended", class: "wide", cell: (row) => ago(row.ended_at) },
       {
         name: "",
-        cell: (row) =>
-          row.state === "running" ? h("button", { class: "quiet bad", onclick: () => cancel(row) }, "Cancel") : "",
+        cell: actions,
       },
     ],
   });
 }
+
+/** @param {any} row */
+const limit = ({ throttle_bytes_per_sec: size }) => (size ? `${bytes(size)}/s` : "–");
+
+/** @param {any} row */
+const actions = (row) =>
+  row.state === "running"
+    ? h(
+        "div",
+        { class: "row nowrap" },
+        h("button", { class: "quiet", onclick: () => askThrottle(row) }, "Limit"),
+        h("button", { class: "quiet bad", onclick: () => cancel(row) }, "Cancel"),
+      )
+    : "";
 
 /** @param {any} unit */
 const change = (unit) => `unit ${unit.unit}: ${unit.old_replicas.join(", ")} → ${unit.new_replicas.join(", ")}`;
@@ -79,7 +95,7 @@ function cancel({ reassignment_id: number }) {
     run: async () => {
       await send("DELETE", path);
       say(`Reassignment ${number} is cancelled.`);
-      dispatchEvent(new HashChangeEvent("hashchange"));
+      look();
     },
   });
 }

@@ -4,9 +4,10 @@ import { h } from "../lib/dom.js";
 import { bytes, count } from "../lib/format.js";
 import { pill } from "../parts/states.js";
 import { table } from "../parts/table.js";
+import { askReplicas } from "./reassign.js";
 
-/** @param {any} cluster @param {any} health */
-export function unitTable({ units, workers }, health) {
+/** @param {any} cluster @param {any} health @param {boolean} isReplicated */
+export function unitTable({ nodes, units, workers }, health, isReplicated) {
   const worker = new Map(workers.map((/** @type {any} */ each) => [each.worker, each]));
   const kind = (/** @type {any} */ row) =>
     health.units_refusing.includes(row.unit) ? "bad" : health.units_behind.includes(row.unit) ? "warn" : "good";
@@ -17,7 +18,13 @@ export function unitTable({ units, workers }, health) {
       { name: "Unit", number: true, cell: (row) => String(row.unit) },
       { name: "Worker", class: "key", cell: (row) => running(row.state) },
       { name: "Leader", class: "key", cell: (row) => row.leader ?? pill("none", "bad") },
-      { name: "Epoch", number: true, about: "Rises with every change of the leader", cell: (row) => count(row.epoch) },
+      {
+        name: "Epoch",
+        number: true,
+        class: "wide",
+        about: "Rises with every change of the leader",
+        cell: (row) => count(row.epoch),
+      },
       { name: "Replicas", class: "key", about: "The preferred leader first", cell: (row) => names(row.replicas) },
       { name: "In sync", cell: (row) => pill(names(row.isr), kind(row), `An ack needs ${row.min_isr}.`) },
       { name: "Changes and lag", class: "grow", cell: changes },
@@ -29,8 +36,15 @@ export function unitTable({ units, workers }, health) {
         about: "Of the worker, since the broker started",
         cell: (row) => count(row.restarts),
       },
+      ...(isReplicated ? [{ name: "", cell: (/** @type {any} */ row) => reassign(row, nodes) }] : []),
     ],
   });
+}
+
+/** @param {any} unit @param {any[]} nodes */
+function reassign(unit, nodes) {
+  const ask = () => askReplicas({ unit: unit.unit }, unit, nodes);
+  return h("button", { class: "quiet", "aria-label": `Reassign unit ${unit.unit}`, onclick: ask }, "Reassign");
 }
 
 /** @param {string | undefined} state */

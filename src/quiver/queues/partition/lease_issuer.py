@@ -119,7 +119,8 @@ class LeaseIssuer:
         settings: QueueSettings,
         max_bytes: int,
     ) -> list[DeliveredRun]:
-        """The messages of a lease in the order in which they were taken, once the lease is in the journal.
+        """The messages of a lease in the order in which they were taken, once the lease is in the journal and, in
+        order by key, what was settled before them on disk.
 
         Expired messages become dead letters instead, those that the log no longer has are settled, and those that do
         not fit become available as if they had not been taken; one message always fits. If this raises, all of them
@@ -131,7 +132,8 @@ class LeaseIssuer:
         try:
             response = await self._response_builder.build(taken, ttl_ms=ttl_ms, max_bytes=max_bytes)
             died = self._leave_out(group, lease, response, settings)
-            await (self._journal.durable() if died else self._journal.written())
+            waits_for_disk = died or group.may_overtake(self._journal.synced_changes)
+            await (self._journal.durable() if waits_for_disk else self._journal.written())
         except BaseException:
             self._give_back(group, lease, [(run.start, run.end) for run in taken], settings)
             self._journal.put(group)

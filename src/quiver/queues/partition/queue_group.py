@@ -86,12 +86,17 @@ class PendingAcks:
     def taken_back(self, token: int) -> None:
         self._undecided.pop(token, None)
 
-    def lowest(self, synced: int) -> int | None:
-        """The lowest offset that is held back once changes up to the number `synced` are on disk; None: none is."""
+    def has_unsynced(self, synced: int) -> bool:
+        """Whether something is settled that is not on disk, once changes up to the number `synced` are."""
         while self._unsynced and self._unsynced[0][0] <= synced:
             self._unsynced.popleft()
+        return bool(self._unsynced)
+
+    def lowest(self, synced: int) -> int | None:
+        """The lowest offset that is held back once changes up to the number `synced` are on disk; None: none is."""
+        has_unsynced = self.has_unsynced(synced)
         found = min((runs[0][0] for runs in self._undecided.values()), default=None)
-        if not self._unsynced:
+        if not has_unsynced:
             return found
         return self._unsynced[0][1] if found is None else min(found, self._unsynced[0][1])
 
@@ -147,6 +152,11 @@ class QueueGroup:
             return None
         found = self._held_back(self.state.lowest_unsettled_without(runs), synced_changes)
         return found if found > self.settled_offset(committed, synced_changes) else None
+
+    def may_overtake(self, synced_changes: int) -> bool:
+        """Whether a message that is delivered now may come after one of its key that a power cut brings back: its
+        settlement is not on disk."""
+        return self.ordering == "key" and self.pending_acks.has_unsynced(synced_changes)
 
     def settled(self, runs: Sequence[Run], level: int) -> IntervalSet:
         """Which of these messages, all of one level, are settled for good, once what was changed so far is on disk.

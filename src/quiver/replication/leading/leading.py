@@ -46,6 +46,7 @@ class Leading:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._last_number = 0
         self._wants_volatile = False
+        self._alone_since: float | None = None
         self._set_due = asyncio.Event()
         self._unit_changed = asyncio.Event()
         self.is_closed = False
@@ -271,9 +272,27 @@ class Leading:
         lost = self._lost()
         kept = [node for node in unit.isr if node in good and node not in lost]
         joined = [node for node in self.leader.joiners() if node in good and self.streams[node].has_everything_else]
-        wanted = self.leader.propose([*kept, *joined], joined=good, lost=lost, is_volatile=self._wants_volatile)
+        wanted = self.leader.propose(
+            [*kept, *joined],
+            joined=good,
+            lost=lost,
+            is_volatile=self._wants_volatile,
+            is_alone=self._is_alone(now),
+        )
         if wanted is not None:
             self.adopt(*await self._write(wanted, self.leader.revision))
+
+    def _is_alone(self, now: float) -> bool:
+        """Too few others have replied for some time, whether they have everything or not."""
+        replied = [
+            stream for stream in self.streams.values() if now - stream.replied_at <= self._settings.lag_seconds
+        ]
+        if 1 + len(replied) >= self.leader.unit.min_isr:
+            self._alone_since = None
+            return False
+        if self._alone_since is None:
+            self._alone_since = now
+        return now - self._alone_since >= self._settings.alone_seconds
 
     def _lost(self) -> set[int]:
         """Members that have stopped uncleanly since they had everything."""

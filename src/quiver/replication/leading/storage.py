@@ -72,6 +72,7 @@ class UnitStorage:
             self._leading.configure(led, options)
             if options.durability != "fsync" and not options.syncs_what_counts:
                 await self._leading.make_volatile()
+        self._opening.pop(log_id, None)
         await self._leading.committed(led, led.progress.election_end)
         opened = self._opened.get(log_id)
         if opened is None or opened.is_closed or opened.is_over:
@@ -102,6 +103,8 @@ class UnitStorage:
             await self._local.delete_logs(self._logs.path(directory))
 
         await self._leading.remove_logs(gone, remove)
+        for led in gone:
+            self._opened.pop(led.log_id, None)
 
     async def discard_logs(self, directory: str) -> None:
         """No other process removes the files of this worker's logs."""

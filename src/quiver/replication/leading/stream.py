@@ -74,6 +74,8 @@ class FollowerStream:
         self.incarnation = self.lost_at = 0
         self.caught_up_at = asyncio.get_running_loop().time()
         """When it was last seen to have everything."""
+        self.replied_at = self.caught_up_at
+        """When it last replied."""
         self._known: dict[int, Followed] = {}
         """By log; only those that are aligned."""
         self._unaligned: dict[int, None] = dict.fromkeys(logs)
@@ -321,6 +323,7 @@ class FollowerStream:
     async def _call(self, message: Message, payload: Sequence[Buffer] = ()) -> Position:
         async with asyncio.timeout(self._settings.call_seconds):
             position = await self._links.call(self.node, message, payload)
+        self.replied_at = asyncio.get_running_loop().time()
         if position.epoch > self._leader.epoch:
             self.on_deposed()
             raise QuiverError(f"node {self.node} knows epoch {position.epoch}")

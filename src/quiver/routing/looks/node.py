@@ -54,11 +54,11 @@ class RoutedNode:
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
         return await self._several().drain(node, ends=ends)
 
-    async def remove(self, node: str) -> None:
-        await self._several().remove(node)
+    async def remove(self, node: str, *, dry_run: bool = False) -> list[WorkerPlace]:
+        return await self._several().remove(node, dry_run=dry_run)
 
-    async def rebalance(self) -> list[WorkerPlace]:
-        return await self._several().rebalance()
+    async def rebalance(self, *, dry_run: bool = False) -> list[WorkerPlace]:
+        return await self._several().rebalance(dry_run=dry_run)
 
     async def reassign(
         self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool

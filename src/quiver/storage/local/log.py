@@ -45,7 +45,7 @@ class LocalLog:
         self._behind = WriteBehind(disk, resources.background, resources.flusher)
         self._compaction = LocalCompaction(disk, resources, self._turn)
         self._memory_snapshots = MemorySnapshots()
-        self._wal_appends = WalAppends(disk, self._tiers, self._turn, resources)
+        self.wal_appends = WalAppends(disk, self._tiers, self._turn, resources)
 
     @property
     def is_released(self) -> bool:
@@ -120,8 +120,8 @@ class LocalLog:
                 await self._resources.writes.run(self._tiers.spill)
             plan = self._disk.appender.plan(frames)
             is_for_wal = self._options.durability == "fsync" and sync and self._disk.appender.is_ready(plan)
-            if is_for_wal and self._wal_appends.takes(plan):
-                await self._wal_appends.append(frames, plan)
+            if is_for_wal and self.wal_appends.takes(plan):
+                await self.wal_appends.append(frames, plan)
             else:
                 await self._append_in_thread(frames, plan, sync=sync)
 
@@ -139,8 +139,8 @@ class LocalLog:
         if not disk.appender.is_ready(plan):
             return False
         self._resources.space.take(plan.size_bytes)
-        if durability == "fsync" and self._wal_appends.takes(plan):
-            self._wal_appends.append_unsynced(frames, plan)
+        if durability == "fsync" and self.wal_appends.takes(plan):
+            self.wal_appends.append_unsynced(frames, plan)
             return True
         disk.appender.publish(disk.appender.write_ready(frames), plan, synced=False)
         self._behind.wrote(plan.size_bytes)
@@ -154,9 +154,9 @@ class LocalLog:
         if self._tiers.memory is not None:
             return False
         plan = self._disk.appender.plan(frames)
-        if not (self._disk.appender.is_ready(plan) and self._wal_appends.takes(plan)):
+        if not (self._disk.appender.is_ready(plan) and self.wal_appends.takes(plan)):
             return False
-        self._wal_appends.begin_append(frames, plan, partial(self._end_append, on_end))
+        self.wal_appends.begin_append(frames, plan, partial(self._end_append, on_end))
         self._turn.take_at_once()
         return True
 
@@ -197,7 +197,7 @@ class LocalLog:
         self._behind.reserve_ahead(end_offset)
 
     async def sync(self) -> None:
-        if not await self._wal_appends.sync():
+        if not await self.wal_appends.sync():
             await self._resources.writes.run(self._disk.files.sync)
 
     # reading: these return what the reader awaits, with no await of their own between
@@ -231,7 +231,7 @@ class LocalLog:
             else:
                 await writes.run(self._compaction.cut, offset)
                 await self._behind.finish()  # a reservation of offsets that is under way would save the old end
-                await self._wal_appends.leave()
+                await self.wal_appends.leave()
                 await writes.run(self._disk.truncate, offset)
                 self._tiers.memory = None
             self._memory_snapshots.remove_above(offset)
@@ -347,5 +347,6 @@ class LocalLog:
             if not self._tiers.is_closed:
                 self._tiers.is_closed = True
                 await self._behind.finish()
+                self._resources.flusher.forget(self._behind)
                 self._disk.files.discard()
                 self._tiers.is_released = True

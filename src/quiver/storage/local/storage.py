@@ -157,13 +157,15 @@ class LocalStorage:
     async def discard_logs(self, directory: str) -> None:
         below = f"{check_log_id(directory)}/"
         open_ = [log_id for log_id in self._logs if log_id == directory or log_id.startswith(below)]
+        removed = []
         async for log_id in paced(open_):
             if (log := self._logs.get(log_id)) is not None:
                 await log.discard()
                 self._logs.pop(log_id, None)
+                removed.append(log.wal_appends)
         # Without it nothing is wrong: logs without files are not redone, and ids are never used again.
         with contextlib.suppress(OSError):
-            await self.resources.wal.forget(directory)
+            await self.resources.wal.forget(directory, removed)
 
     async def delete_logs(self, directory: str) -> None:
         await self.discard_logs(directory)

@@ -43,6 +43,10 @@ class Flusher:
         """The log has written what is not synced; it will be flushed within a second."""
         self._dirty[log] = None
 
+    def forget(self, log: "WriteBehind") -> None:
+        """The log is removed."""
+        self._dirty.pop(log, None)
+
     async def flush(self) -> None:
         """Syncs every log that has written since the last time, many at once."""
         dirty, self._dirty = self._dirty, {}

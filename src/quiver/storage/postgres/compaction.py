@@ -15,7 +15,6 @@ from quiver.log.compaction.rewriting import surviving_frames
 from quiver.log.compaction.segment_pass import survey_again
 from quiver.log.compaction.source import MemorySource
 from quiver.log.compaction.survey import SegmentSurvey
-from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import Closed, Overloaded, StaleEpoch
 from quiver.records.header import StampedFrame
 from quiver.storage.log_turn import LogTurn
@@ -51,8 +50,6 @@ class _RowSource(NamedTuple):
 
 class PostgresCompaction:
     """`turn` is the log's own: a pass takes it while it replaces segments."""
-
-    limits: SegmentLimits
 
     def __init__(
         self, state: PostgresLogState, resources: PostgresResources, turn: LogTurn, tail: CachedTail
@@ -119,7 +116,7 @@ class PostgresCompaction:
             end = bounds[totals.segment_count - 1]
             rest = sum(sum(each.counts) for each in state.segments[totals.segment_count :])
         if not compaction.dry_run:
-            shape = Shape(segment_bytes=self.limits.segment_bytes, max_span_ms=compaction.max_span_ms)
+            shape = Shape(segment_bytes=self._state.limits.segment_bytes, max_span_ms=compaction.max_span_ms)
             for group in groups(surveyed, totals.damaged, shape):
                 frames = await self._resources.threads.run(_survivors, group, shape)
                 await self._replace([each.source.base_offset for each in group], frames)

@@ -34,7 +34,7 @@ class PostgresLog:
         self.state = state
         self._resources, self._appends = resources, resources.appends
         self._turn = LogTurn()
-        self._tail = CachedTail()
+        self._tail = CachedTail(resources.cache)
         self._memory: MemoryTail | None = None
         self._reader = PostgresReader(resources.database, state, self._tail, resources.standby)
         self._removed = RemovedFront()
@@ -143,7 +143,7 @@ class PostgresLog:
 
     def _planned(self, frames: Sequence[StampedFrame], *, sync: bool) -> PlannedAppend:
         state = self.state
-        append = PlannedAppend(state, frames, self._limits)
+        append = PlannedAppend(state, frames)
         if self._options.durability == "fsync" and sync:
             append.reserved_offset = min(state.reserved_offset, append.plan.end_offset)
         elif append.plan.end_offset > state.reserved_offset:
@@ -184,7 +184,7 @@ class PostgresLog:
             await self._ends.roll()
             self._memory = MemoryTail(
                 self.state,
-                self._limits,
+                self.state.limits,
                 self._removed,
                 randomness=resources.randomness,
                 threads=resources.threads,
@@ -207,7 +207,7 @@ class PostgresLog:
         async with self._turn:
             if self.is_closed or self.is_buffering:  # a replay of the buffer begins with them
                 return
-            found = await self._resources.recovery.look(self.state, PlannedAppend(self.state, (), self._limits))
+            found = await self._resources.recovery.look(self.state, PlannedAppend(self.state, ()))
             if found.append.frames:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 await self._appends.store(self._pending(found.append, partial(resolve_append, future)))
@@ -320,7 +320,7 @@ class PostgresLog:
                 if not self.state.size_bytes:
                     return in_memory
             stored = await self._ends.retention_offset(
-                self._limits, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=for_stored
+                self.state.limits, now_ms=now_ms, retention_ms=retention_ms, retention_bytes=for_stored
             )
             return stored if stored < stored_end or memory is None else max(stored, in_memory)
 
@@ -358,10 +358,9 @@ class PostgresLog:
 
     def configure(self, options: LogOptions) -> None:
         self._options = options
-        self._limits = segment_limits(options)
-        self._resources.recovery.limits[self.log_id] = self._compaction.limits = self._limits
+        self.state.limits = segment_limits(options)
         if self._memory is not None:
-            self._memory.frames.limits = self._limits
+            self._memory.frames.limits = self.state.limits
 
     async def close(self) -> None:
         """Gives back the offsets that were reserved, so that the next start goes on without a gap."""

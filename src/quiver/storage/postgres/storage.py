@@ -16,7 +16,7 @@ from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import BufferNumbers, LogOptions
 from quiver.storage.postgres.appending.appends import AppendBundler
 from quiver.storage.postgres.appending.flushing import CommitFlusher
-from quiver.storage.postgres.appending.recovery import AppendRecovery
+from quiver.storage.postgres.appending.recovery import AppendRecovery, segment_limits
 from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.appending.tail_cache import TailCache
 from quiver.storage.postgres.buffering.publish_buffer import PublishBuffer
@@ -278,7 +278,7 @@ class PostgresStorage:
             if log is not None and not log.is_closed and log.state.owner < owner:
                 await log.discard()
             if log is None or log.is_closed:
-                state = PostgresLogState(log_id, owner)
+                state = PostgresLogState(log_id, owner, segment_limits(options))
                 await self.resources.recovery.open(state)
                 log = self._logs[log_id] = PostgresLog(state, options, self.resources)
                 await self._remove_rest(state)

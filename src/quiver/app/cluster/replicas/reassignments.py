@@ -15,6 +15,7 @@ from quiver.cluster.reassignments import (
     ended,
     replicas_before,
     running_units,
+    same_running,
     state_of,
     unit_state,
 )
@@ -42,30 +43,16 @@ class Reassignments:
         self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
     ) -> ReassignmentProgress:
         """Gives workers other replicas, all in one write, the preferred leader first. The list from before cancels
-        what goes on."""
-        new = Reassignment(
-            number=0,
-            started_ms=self._clock.now_ms(),
-            units={},
-            throttle_bytes_per_sec=options.throttle_bytes_per_sec,
-            timeout_ms=options.timeout_ms,
-        )
+        what goes on; the same list again gives what goes on another limit, or another timeout."""
+        new = Reassignment(number=0, started_ms=0, units={})
 
         def plan(units: Units, nodes: Nodes) -> Units:
             nonlocal new
             found = {
                 worker: self._replica_sets.target(worker, each, units, nodes) for worker, each in targets.items()
             }
-            new = msgspec.structs.replace(
-                new,
-                number=self._records.next_number,
-                units={
-                    worker: UnitTarget(
-                        replicas=target, before=replicas_before(worker, units[worker], self._records.running)
-                    )
-                    for worker, target in found.items()
-                },
-            )
+            same = same_running(found, self._records.running, units)
+            new = self._new(found, units, options) if same is None else _with_options(same, options)
             throttle = options.throttle_bytes_per_sec
             return {
                 worker: begin_reassignment(units[worker], target, throttle_bytes_per_sec=throttle)
@@ -78,6 +65,21 @@ class Reassignments:
         lease_id = await self._coordination.grant_lease(options.timeout_ms) if options.timeout_ms else 0
         planned = await self._replica_sets.change(plan, lambda: self._records.writes({new.number: new}, lease_id))
         return self._progress(new, planned)
+
+    def _new(
+        self, targets: Mapping[int, tuple[int, ...]], units: Units, options: ReassignmentOptions
+    ) -> Reassignment:
+        running = self._records.running
+        return Reassignment(
+            number=self._records.next_number,
+            started_ms=self._clock.now_ms(),
+            units={
+                worker: UnitTarget(replicas=target, before=replicas_before(worker, units[worker], running))
+                for worker, target in targets.items()
+            },
+            throttle_bytes_per_sec=options.throttle_bytes_per_sec,
+            timeout_ms=options.timeout_ms,
+        )
 
     async def cancel(self, number: int) -> ReassignmentProgress:
         """Units on their way go back to the replicas from before. One that has ended stays as it is."""
@@ -143,3 +145,12 @@ class Reassignments:
             record.ended_ms,
             ReassignmentOptions(record.throttle_bytes_per_sec, record.timeout_ms),
         )
+
+
+def _with_options(record: Reassignment, options: ReassignmentOptions) -> Reassignment:
+    """A timeout that is not given stays as it is."""
+    return msgspec.structs.replace(
+        record,
+        throttle_bytes_per_sec=options.throttle_bytes_per_sec,
+        timeout_ms=options.timeout_ms or record.timeout_ms,
+    )

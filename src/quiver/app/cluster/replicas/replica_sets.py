@@ -67,7 +67,7 @@ class ReplicaSets:
         numbers = ", ".join(map(str, behind))
         return {"replicas": f"not all replicas of workers {numbers} are in sync: see quiver cluster status"}
 
-    async def move_off(self, node: str) -> None:
+    async def move_off(self, node: str, *, dry_run: bool = False) -> Units:
         """Its replicas go to other nodes. InvalidRequest where there is no other node for one of them."""
         number = _number(node)
 
@@ -78,11 +78,11 @@ class ReplicaSets:
             _check_none_stays(number, units, moved)
             return moved
 
-        await self.change(plan)
+        return self.planned(plan) if dry_run else await self.change(plan)
 
-    async def spread(self) -> None:
+    async def spread(self, *, dry_run: bool = False) -> Units:
         """Moves replicas until all nodes have about as many."""
-        await self.change(spread)
+        return self.planned(spread) if dry_run else await self.change(spread)
 
     def target(self, worker: int, wanted: Sequence[str], units: Units, nodes: Nodes) -> tuple[int, ...]:
         """The nodes that are named for a worker, if it can have its replicas there."""

@@ -73,6 +73,8 @@ class Acknowledger:
         settings = self._broker.queues.settings_of(one.place.topic.id, one.place.group.name)
         planned = one.plan(acks, is_last_attempt=one.held.attempt >= settings.max_attempts)
         refused = await self._carry_out(one, planned)
+        if planned.is_released:
+            self._finder.released(one)
         return {
             index: one.place.result(
                 LEASE_LOST if offset in refused else None,

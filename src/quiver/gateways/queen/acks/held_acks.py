@@ -152,6 +152,10 @@ class AckFinder:
                 found.append(HeldAcks(place, held, batch, offsets))
         return found
 
+    def released(self, one: HeldAcks) -> None:
+        """Its lease holds nothing more of the partition."""
+        self._leased.released(one.batch)
+
     async def is_settled(self, place: AckPlace, ack: Ack) -> bool:
         """Whether a message that nobody holds was completed before, and is completed again."""
         return ack.mark.outcome is Outcome.COMPLETED and await self._settled.has(

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from quiver.queues.leases import HeldKey
     from quiver.routing.facade import Facade
 
-_REMEMBERED_MESSAGES = 250_000
+HELD_MESSAGES = 250_000
+SETTLED_MESSAGES = 25_000
+"""Acknowledgements that are sent again come soon after the first ones."""
+_BATCH_MESSAGES = 3
+"""What a batch costs in memory besides its messages: as much as so many of them."""
 _NEAR = 1_000
 """Messages of other keys that are read through rather than skipped."""
 
@@ -33,6 +37,10 @@ class LeasedBatch:
         self.offsets: list[int] = []
         """In order; also of those that were settled since."""
         self._by_transaction: dict[str, int] = {}
+
+    @property
+    def place(self) -> tuple[int, int, bytes | None]:
+        return self.partition, self.lease_id, self.key
 
     def add(self, transaction: str, offset: int) -> None:
         self.offsets.append(offset)
@@ -58,27 +66,53 @@ class LeasedBatch:
         return self.offsets[bisect_left(self.offsets, offset) :]
 
 
-class LeasedMessages:
-    """The newest batches, up to a number of messages."""
+class _Newest:
+    """The newest batches, up to about a number of messages; the last one is kept however large it is."""
 
-    def __init__(self, broker: "Facade") -> None:
-        self._broker = broker
-        self._batches: OrderedDict[tuple[int, int, bytes | None], LeasedBatch] = OrderedDict()
+    def __init__(self, most: int) -> None:
+        self.batches: OrderedDict[tuple[int, int, bytes | None], LeasedBatch] = OrderedDict()
+        self._most = most
         self._count = 0
+
+    def add(self, batch: LeasedBatch) -> None:
+        self.remove(batch.place)
+        self.batches[batch.place] = batch
+        self._count += len(batch.offsets) + _BATCH_MESSAGES
+        while self._count > self._most and len(self.batches) > 1:
+            self.remove(next(iter(self.batches)))
+
+    def remove(self, place: tuple[int, int, bytes | None]) -> None:
+        batch = self.batches.pop(place, None)
+        if batch is not None:
+            self._count -= len(batch.offsets) + _BATCH_MESSAGES
+
+
+class LeasedMessages:
+    """The newest batches: many of those that are held, and some of those of which everything is settled."""
+
+    def __init__(self, broker: "Facade", held: int = HELD_MESSAGES, settled: int = SETTLED_MESSAGES) -> None:
+        self._broker = broker
+        self._held, self._settled = _Newest(held), _Newest(settled)
+
+    @property
+    def count(self) -> int:
+        return len(self._held.batches) + len(self._settled.batches)
 
     def add(self, batches: Iterable[LeasedBatch]) -> None:
         for batch in batches:
-            place = (batch.partition, batch.lease_id, batch.key)
-            old = self._batches.pop(place, None)
-            self._count += len(batch.offsets) - (0 if old is None else len(old.offsets))
-            self._batches[place] = batch
-        while self._count > _REMEMBERED_MESSAGES and len(self._batches) > 1:
-            _, oldest = self._batches.popitem(last=False)
-            self._count -= len(oldest.offsets)
+            self._held.add(batch)
+
+    def released(self, batch: LeasedBatch) -> None:
+        """The lease holds nothing more of it."""
+        if batch.place in self._held.batches:
+            self._held.remove(batch.place)
+            self._settled.add(batch)
 
     def get(self, partition: int, lease_id: int, key: bytes | None) -> LeasedBatch | None:
         """Only if it is remembered."""
-        return self._batches.get((partition, lease_id, key))
+        place = (partition, lease_id, key)
+        found = self._held.batches.get(place)
+        return self._settled.batches.get(place) if found is None else found
 
     async def of(self, topic: Topic, group_id: int, key: bytes, held: "HeldKey") -> LeasedBatch:
         """What a consumer holds of a key."""

@@ -119,6 +119,9 @@ class TransactionAcks:
             for step in planned.steps
             if step.action == NACK
         ]
+        for one, planned in self.planned:
+            if planned.is_released:
+                self._finder.released(one)
         if parts:
             await self._broker.queues.settle(parts)
 

@@ -120,15 +120,20 @@ class WriteAheadLog:
             self._is_writing = True
             asyncio.get_running_loop().call_soon(self._write_next)  # with what else is added in this turn
 
-    async def forget(self, prefix: str) -> None:
+    async def forget(self, prefix: str, removed: Sequence[DirtyLog] = ()) -> None:
         """Earlier records of a log, or of all logs below a directory, are not redone. Returns when that is on disk.
 
+        Those that are removed are let go: nobody has to sync them before a file is used again.
         OSError when it cannot be written: earlier records may be redone.
         """
         batch = self._add(FORGET, prefix.encode(), 0, 0, ())
         self._forgetting.add(batch.number)
         self.commit()
         cancelled = await batch.done()
+        if batch.is_on_disk:
+            for of_file in self._logs.values():
+                for log in removed:
+                    of_file.pop(log, None)
         if cancelled is not None:
             raise cancelled
         if not batch.is_on_disk:

@@ -28,7 +28,6 @@ class AppendRecovery:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.limits: dict[str, SegmentLimits] = {}
 
     async def open(self, state: PostgresLogState) -> None:
         """Creates the log or takes it over. StaleEpoch where a later start has opened it."""
@@ -78,11 +77,11 @@ class AppendRecovery:
         if end > state.frames_end or not lost:
             raise self.behind(state, end)
         logger.warning("%s: the database had lost frames from %d on, which are stored again", state.log_id, end)
-        base = PostgresLogState(state.log_id, state.owner)
+        base = PostgresLogState(state.log_id, state.owner, state.limits)
         await self.load(base, row, while_away=True)
         base.end_offset = base.frames_end
         new = [frame for frame in append.frames if frame.header.base_offset >= state.frames_end]
-        again = PlannedAppend(base, [*lost, *new], self.limits[state.log_id])
+        again = PlannedAppend(base, [*lost, *new])
         again.reserved_offset = max(append.reserved_offset, base.reserved_offset)
         return Found(again, is_stored=False)
 

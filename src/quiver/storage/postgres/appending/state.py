@@ -69,8 +69,9 @@ class PlannedAppend:
         "sync",
     )
 
-    def __init__(self, state: "PostgresLogState", frames: Sequence[StampedFrame], limits: SegmentLimits) -> None:
+    def __init__(self, state: "PostgresLogState", frames: Sequence[StampedFrame]) -> None:
         self.base = state
+        limits = state.limits
         self.frames = frames
         self.stored = [b"".join((frame.header_bytes, frame.body)) for frame in frames]
         self.old_end = state.frames_end
@@ -143,8 +144,9 @@ class BufferedFrom(NamedTuple):
 class PostgresLogState:
     """Belongs to one log. `load` fills it from the database; appends that were stored are applied to it."""
 
-    def __init__(self, log_id: str, owner: StartEpoch) -> None:
+    def __init__(self, log_id: str, owner: StartEpoch, limits: SegmentLimits) -> None:
         self.log_id = log_id
+        self.limits = limits
         self.owner = owner
         """The start that opened it: a log never goes back to an earlier one."""
         self.id = self.owner_epoch = 0

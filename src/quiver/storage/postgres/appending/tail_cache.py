@@ -7,18 +7,23 @@ from collections.abc import Sequence
 from quiver.records.header import FrameHeader, StampedFrame
 
 _TRIMMED = 256
+_FRAME_BYTES = 256
+"""What a frame costs in memory besides its bytes."""
+_CLEARED_AT_LEAST = 1024
 
 
 class CachedTail:
     """The last frames of one log, without a gap between them. Frames that left the cache are cut off in lots."""
 
-    __slots__ = ("_ends", "_first", "_frames", "_starts", "generation")
+    __slots__ = ("_cache", "_ends", "_first", "_frames", "_starts", "generation", "size_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, cache: "TailCache") -> None:
+        self._cache = cache
         self._frames: list[bytes] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
         self._first = 0
+        self.size_bytes = 0
         self.generation = 0
         """Raised when everything leaves the cache at once."""
 
@@ -39,24 +44,28 @@ class CachedTail:
             stop += 1
         return (self._frames[first:stop], self._ends[stop - 1]) if stop > first else None
 
-    def add(self, header: FrameHeader, frame: bytes) -> None:
+    def add(self, header: FrameHeader, frame: bytes, size_bytes: int) -> None:
         self._frames.append(frame)
         self._starts.append(header.base_offset)
         self._ends.append(header.base_offset + header.last_offset_delta + 1)
+        self.size_bytes += size_bytes
 
-    def remove_first(self) -> None:
+    def remove_first(self, size_bytes: int) -> None:
         self._frames[self._first] = b""
         self._first += 1
+        self.size_bytes -= size_bytes
         if self._first >= _TRIMMED and self._first * 2 >= len(self._frames):
             for column in (self._frames, self._starts, self._ends):
                 del column[: self._first]
             self._first = 0
 
     def clear(self) -> None:
+        """Everything leaves the cache: the log is closed, or has other frames there now."""
+        self.generation += 1
+        self._cache.cleared(len(self._frames) - self._first, self.size_bytes)
         for column in (self._frames, self._starts, self._ends):
             column.clear()
-        self._first = 0
-        self.generation += 1
+        self._first = self.size_bytes = 0
 
 
 class TailCache:
@@ -65,7 +74,15 @@ class TailCache:
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._order: deque[tuple[CachedTail, int, int]] = deque()
+        """A tail, its generation and the size of one of its frames. Those of an older generation have left."""
+        self._cleared = 0
+        """How many of them have left."""
         self.size_bytes = 0
+
+    @property
+    def frame_count(self) -> int:
+        """How many frames it knows of, with those that have left and are not forgotten yet."""
+        return len(self._order)
 
     def add(self, tail: CachedTail, frames: Sequence[StampedFrame], stored: Sequence[bytes]) -> None:
         """Frames that follow those that the tail has; what it has already is left out."""
@@ -73,11 +90,32 @@ class TailCache:
         for (header, _, _), frame in zip(frames, stored, strict=True):
             if header.base_offset < end:
                 continue
-            tail.add(header, frame)
-            self._order.append((tail, tail.generation, len(frame)))
-            self.size_bytes += len(frame)
+            size = len(frame) + _FRAME_BYTES
+            tail.add(header, frame, size)
+            self._order.append((tail, tail.generation, size))
+            self.size_bytes += size
         while self.size_bytes > self._max_bytes:
-            oldest, generation, size = self._order.popleft()
+            oldest, _, size = self._order.popleft()
             self.size_bytes -= size
-            if oldest.generation == generation:
-                oldest.remove_first()
+            oldest.remove_first(size)
+            self._forget_cleared()
+
+    def cleared(self, count: int, size_bytes: int) -> None:
+        """So many frames have left at once."""
+        self.size_bytes -= size_bytes
+        self._cleared += count
+        self._forget_cleared()
+        if self._cleared >= max(_CLEARED_AT_LEAST, len(self._order) // 2):
+            self._order = deque(each for each in self._order if _is_cached(each))
+            self._cleared = 0
+
+    def _forget_cleared(self) -> None:
+        """The first is one that has not left."""
+        while self._order and not _is_cached(self._order[0]):
+            self._order.popleft()
+            self._cleared -= 1
+
+
+def _is_cached(entry: tuple[CachedTail, int, int]) -> bool:
+    tail, generation, _ = entry
+    return tail.generation == generation

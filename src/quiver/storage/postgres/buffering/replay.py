@@ -4,7 +4,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from quiver.log.segment_appender import SegmentLimits
 from quiver.model.errors import InvalidSetting, QuiverError, StaleEpoch, StorageUnavailable
 from quiver.model.names import StartEpoch
 from quiver.records.header import HEADER_BYTES, NO_PRODUCER, FrameHeader, StampedFrame, stamp, unpack_header
@@ -139,7 +138,7 @@ class BufferReplay:
         for log_id, of_log in by_log.items():
             target, frames = await self._prepared(log_id, of_log)
             if target is not None and frames:
-                planned = PlannedAppend(target.stored, frames, self._limits(log_id))
+                planned = PlannedAppend(target.stored, frames)
                 planned.reserved_offset = max(planned.reserved_offset, planned.plan.end_offset)
                 bundle.append((PendingAppend(target.stored, planned, _ignore), of_log[-1].end_position))
         if bundle:
@@ -164,13 +163,14 @@ class BufferReplay:
     async def _begin(self, log_id: str) -> _Target | None:
         header, state = self._buffer.header, self._state_of(log_id)
         assert header is not None
-        stored = PostgresLogState(log_id, self.owner if state is None else state.owner)
         if state is None:
+            stored = PostgresLogState(log_id, self.owner, segment_limits(LogOptions()))
             if await self._database.fetch_row("log_named", log_id, while_away=True) is None:
                 logger.warning("%s: it was deleted, and its messages in the local buffer with it", log_id)
                 return None
             await self._recovery.open(stored)
         else:
+            stored = PostgresLogState(log_id, state.owner, state.limits)
             row = await self._recovery.take_again(state)
             state.owner_epoch = row["owner_epoch"]
             await self._recovery.load(stored, row, while_away=True)
@@ -187,7 +187,7 @@ class BufferReplay:
         expected = state.buffered_from
         lost = state.unsynced_from(stored.frames_end)
         if lost:
-            planned = PlannedAppend(stored, lost, self._limits(stored.log_id))
+            planned = PlannedAppend(stored, lost)
             planned.reserved_offset = max(planned.reserved_offset, planned.plan.end_offset)
             await self._commit([(PendingAppend(stored, planned, _ignore), 0)])
         elif expected is not None and stored.frames_end < expected.frames_end:
@@ -241,9 +241,6 @@ class BufferReplay:
             await connection.execute(sql("note_buffer_progress"), header.id, ids, positions)
         for pending in appends:
             pending.state.apply(pending.append)
-
-    def _limits(self, log_id: str) -> SegmentLimits:
-        return self._recovery.limits.get(log_id) or segment_limits(LogOptions())
 
 
 def _frame(data: memoryview, position: int, header: FrameHeader) -> StampedFrame:

@@ -39,7 +39,7 @@ class ClusterFaults:
             self._kill, self._kill_within, self._cut_power, self._stop, self._pause,
             self._cut_links, self._cut_from_etcd, self._lose_etcd_leader, self._break_connections,
             self._slow_disk, self._fill_disk, self._slow_network, self._kill_client, self._step_clock,
-            self._strike_all, self._lose_disk, self._drain, self._reassign,
+            self._strike_all, self._lose_disk, self._restore_disk, self._fail_disk, self._drain, self._reassign,
         ]  # fmt: skip
         self._kinds = [kind for kind in kinds if self._chance.random() < 0.5]
         self._longest_pause = self._chance.choice([2.0, 6.0, 15.0])
@@ -61,7 +61,7 @@ class ClusterFaults:
             member.clock.step(0)
             member.kill_within(1 << 40)
             member.resume()
-            self._make_room(member)
+            self._repair(member)
             self._start(member)
 
     def _next(self) -> None:
@@ -83,7 +83,7 @@ class ClusterFaults:
 
     def _start(self, member: Member) -> None:
         if not member.is_running:
-            member.disk.make_room()
+            member.disk.repair()
             member.start()
 
     def _down(self, member: Member) -> None:
@@ -207,6 +207,23 @@ class ClusterFaults:
             member.lose_disk()
             self._down(member)
 
+    def _restore_disk(self, member: Member) -> None:
+        """A node comes back with an old copy of its disk; of a whole cluster, or something may be lost."""
+        if not self._cluster.is_whole():
+            return
+        if member.has_old_copy:
+            self._fault("old disk", _LONGEST_DOWN_SECONDS, node=member.name)
+            member.restore_disk()
+            self._down(member)
+        else:
+            member.copy_disk()
+
+    def _fail_disk(self, member: Member) -> None:
+        """Writes and syncs fail for a while."""
+        self._fault("disk fails", _LONGEST_FULL_SECONDS, node=member.name)
+        member.disk.is_failing = True
+        self._world.later(self._seconds(_LONGEST_FULL_SECONDS), self._repair, member)
+
     def _fill_disk(self, member: Member) -> None:
         """Little is free, which the broker sees, or a write fails, soon and without a warning."""
         if not member.is_up:
@@ -216,11 +233,11 @@ class ClusterFaults:
             member.disk.free_bytes = _LITTLE_BYTES
         else:
             member.disk.room_bytes = self._chance.choice([0, 100, 20_000])
-        self._world.later(self._seconds(_LONGEST_FULL_SECONDS), self._make_room, member)
+        self._world.later(self._seconds(_LONGEST_FULL_SECONDS), self._repair, member)
 
-    def _make_room(self, member: Member) -> None:
+    def _repair(self, member: Member) -> None:
         """A node whose writes have failed leads nothing until somebody starts it again."""
-        member.disk.make_room()
+        member.disk.repair()
         if member.has_failed_disk:
             self._fault("started again after a failed write", node=member.name)
             member.stop()

@@ -6,7 +6,7 @@ from quiver.system.randomness import SeededRandomness
 from quiver.testing.simulation.cluster.etcd import EtcdModel
 from quiver.testing.simulation.cluster.member_process import ClusterShape, Machine, MemberProcess
 from quiver.testing.simulation.system.clock import SimulatedClock
-from quiver.testing.simulation.system.disk import Disk
+from quiver.testing.simulation.system.disk import Directory, Disk
 from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.world import World
 
@@ -35,6 +35,8 @@ class Member:
         self.disk = Disk(world.seeded(f"disk/{self.name}"))
         self._randomness = SeededRandomness(world.seeded(f"randomness/{self.name}"))
         self.starts = 0
+        self._copy: tuple[int, Directory] | None = None
+        """Of the disk, with the number of the start after which it was made."""
         self._process: MemberProcess | None = None
         """None while it is down."""
 
@@ -104,6 +106,22 @@ class Member:
         if process is not None:
             process.lose_power()
         self.disk.erase()
+
+    def copy_disk(self) -> None:
+        self._copy = self.starts, self.disk.copy()
+
+    @property
+    def has_old_copy(self) -> bool:
+        """One that was made before the last start."""
+        return self._copy is not None and self._copy[0] < self.starts
+
+    def restore_disk(self) -> None:
+        """It is as it was when it was copied."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.lose_power()
+        assert self._copy is not None, "it was copied"
+        self.disk.restore(self._copy[1])
 
     def kill_within(self, operations: int) -> None:
         """Ends in the middle of one of the next changes to files, and is started again."""

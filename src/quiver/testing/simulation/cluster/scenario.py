@@ -38,7 +38,9 @@ class ClusterScenario:
         place = Place(CLIENTS, cluster.address)
         workloads: list[tuple[Place, Workload]] = [
             (place, workload)
-            for workload in chosen_workloads(self.history, chance, durability, clocks, plan.workloads)
+            for workload in chosen_workloads(
+                self.history, chance, durability, clocks, plan.workloads, replicas=_REPLICAS
+            )
         ]
         parts = Parts(world, self.history, processes, errors, cluster.members, cluster.is_whole, faults, workloads)
         self._run = Run(plan.seconds, parts)

@@ -5,6 +5,7 @@ old or new, and so may its size. Of a directory, each name may be as it was at i
 """
 
 import random
+from copy import deepcopy
 from pathlib import Path
 
 PAGE_BYTES = 4096
@@ -94,7 +95,13 @@ class Disk:
         """What it says is free. There may be no room although something is free, as with a quota."""
         self.room_bytes: int | None = None
         """How much files can still grow; None: without an end."""
+        self.is_failing = False
+        """Whether writes and syncs fail."""
         self._chance = chance
+
+    def repair(self) -> None:
+        self.is_failing = False
+        self.make_room()
 
     def make_room(self) -> None:
         self.free_bytes, self.room_bytes = FREE_BYTES, None
@@ -117,6 +124,12 @@ class Disk:
     def cut_power(self) -> None:
         """Only what was synced is sure to be there afterwards."""
         self.root = self.root.after_cut(self._chance)
+
+    def copy(self) -> Directory:
+        return deepcopy(self.root)
+
+    def restore(self, copy: Directory) -> None:
+        self.root = deepcopy(copy)
 
     def erase(self) -> None:
         """Another disk, with nothing on it."""

@@ -51,6 +51,10 @@ class SimulatedFiles(Files):
         self._on_kill()
         raise Killed
 
+    def _check_health(self) -> None:
+        if self._disk.is_failing:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
     def _check_room(self) -> None:
         if self._disk.room_bytes == 0:
             raise _no_space()
@@ -92,6 +96,7 @@ class SimulatedFiles(Files):
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], position: int) -> int:
         inode = self._inode(fd)
+        self._check_health()
         data = b"".join(buffers)
         is_last = self._is_last()
         if is_last:
@@ -111,6 +116,7 @@ class SimulatedFiles(Files):
 
     def fdatasync(self, fd: int) -> None:
         inode = self._inode(fd)
+        self._check_health()
         self._step()
         inode.sync()
 

@@ -31,10 +31,12 @@ def chosen_workloads(
     durability: Durability,
     clock: ClockRecord,
     names: Sequence[str],
+    *,
+    replicas: int = 1,
 ) -> list[Workload]:
-    """One to three of those with these names. The clock is that of the brokers."""
+    """One to three of those with these names. The clock is that of the brokers, and each message has replicas."""
     kinds: list[Workload] = [
-        LogWorkload(history.part(), chance, durability),
+        LogWorkload(history.part(), chance, durability, replicas=replicas),
         QueueWorkload(history.part(), chance, durability, clock),
         DelayWorkload(history.part(), chance, durability, clock),
         BankWorkload(history.part(), chance, durability),

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from itertools import zip_longest
+from typing import Any
 
 from quiver.client._async.produce.producer import AsyncProducer
 from quiver.client._async.produce.send_future import AsyncSendFuture
@@ -16,15 +17,21 @@ from quiver.testing.simulation.processes import ClientProcess, Program
 
 TOPIC = "log"
 _FOUND_AT_MOST = 1_000
+_LOOSE = "loose"
+"""A producer that waits for the leader alone: what it publishes may be lost, or come twice."""
 Stored = tuple[int, int, str]
 """Partition, offset and value."""
 
 
 class LogWorkload:
-    def __init__(self, history: History, chance: random.Random, durability: Durability) -> None:
+    def __init__(self, history: History, chance: random.Random, durability: Durability, *, replicas: int = 1) -> None:
         self._history = history
         self._partitions = chance.randint(1, 4)
         self._producers = chance.randint(1, 3)
+        self._is_replicated = replicas > 1
+        self._settings: dict[str, Any] = {}
+        if self._is_replicated and chance.random() < 0.2:
+            self._settings["min_isr"] = replicas
         self._durability = durability
         self._seen: dict[str, list[Stored]] = {}
         """What each reader got, in its order."""
@@ -32,11 +39,13 @@ class LogWorkload:
 
     async def prepare(self, process: ClientProcess) -> None:
         await process.client.topics.create(
-            TOPIC, partitions=self._partitions, durability=self._durability, segment_bytes="64KiB"
+            TOPIC, partitions=self._partitions, durability=self._durability, segment_bytes="64KiB", **self._settings
         )
 
     def programs(self) -> dict[str, Program]:
         found: dict[str, Program] = {f"producer-{number}": self._produce for number in range(self._producers)}
+        if self._is_replicated:
+            found[_LOOSE] = self._produce_loosely
         return {**found, "reader-0": self._follow, "reader-1": self._follow, "searcher": self._search}
 
     async def finish(self, process: ClientProcess) -> None:
@@ -53,6 +62,14 @@ class LogWorkload:
                     await self._send(process, out, f"{process.name}.{number}")
                     number += 1
                 await process.pause(chance.choice([0.01, 0.5, 3.0]))
+
+    async def _produce_loosely(self, process: ClientProcess) -> None:
+        number = 0
+        while not process.is_over:
+            publish = process.client.publish(TOPIC, f"{process.name}.{number}", acks="leader")
+            await self._history.request("publish loosely", process.name, publish)
+            number += 1
+            await process.pause(0.5)
 
     async def _send(self, process: ClientProcess, out: AsyncProducer, value: str) -> None:
         event = self._history.begin("publish", process.name, value=value)
@@ -74,7 +91,8 @@ class LogWorkload:
 
     async def _follow(self, process: ClientProcess) -> None:
         seen = self._seen[process.name] = []
-        async with process.client.read(TOPIC, timeout=1) as reader:
+        read_from = process.chance.choice(["leader", "nearest"]) if self._is_replicated else "leader"
+        async with process.client.read(TOPIC, timeout=1, read_from=read_from) as reader:
             while not process.is_over:
                 try:
                     async for message in reader:
@@ -95,7 +113,7 @@ class LogWorkload:
         places: dict[str, tuple[int, int]] = {}
         for partition, offset, padded in self._stored:
             value = padded.strip()
-            if value in places:
+            if value in places and not _is_loose(value):
                 yield Violation(f"{value} is stored at {places[value]} and at {(partition, offset)}", value)
             places[value] = partition, offset
         yield from self._check_answers(places)
@@ -116,6 +134,8 @@ class LogWorkload:
         last: dict[tuple[str, int], tuple[int, str]] = {}
         for partition, _, padded in sorted(self._stored):
             producer, _, number = padded.strip().rpartition(".")
+            if _is_loose(producer):
+                continue
             before = last.get((producer, partition), (-1, ""))
             if int(number) <= before[0]:
                 yield Violation(f"{padded.strip()} is stored after {before[1]} of the same producer", padded.strip())
@@ -149,6 +169,10 @@ class LogWorkload:
 
 async def _values(search: AsyncSearch) -> list[str]:
     return [bytes(message.value or b"").decode().strip() async for message in search]
+
+
+def _is_loose(value: str) -> bool:
+    return f"/{_LOOSE}#" in value
 
 
 def _short(stored: Stored | None) -> str:

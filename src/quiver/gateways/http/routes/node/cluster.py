@@ -14,7 +14,7 @@ from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
 from quiver.gateways.http.response import Response
 from quiver.gateways.http.routes.cluster.units import ClusterUnitResponse, shown_units
-from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, QuiverError
+from quiver.model.errors import InvalidRequest, NodeInUse, NodeNotFound, NotSupported, QuiverError
 from quiver.model.times import format_time
 
 if TYPE_CHECKING:
@@ -85,13 +85,26 @@ class ClusterNodesResponse(msgspec.Struct, kw_only=True):
     nodes: Annotated[list[ClusterNodeResponse], Meta(description="A broker on a data directory is the only one.")]
 
 
+class RemoveQuery(msgspec.Struct):
+    dry_run: Annotated[bool, Meta(description="Only shows what would move.")] = False
+
+
 class RemovedResponse(msgspec.Struct):
     node: str
-    removed: bool = True
+    removed: Annotated[bool, Meta(description="False for a dry run.")]
+    moving: Annotated[
+        dict[int, str], Meta(description="Units that it had replicas of, each with the node that gets it.")
+    ]
+
+
+class RebalanceRequest(msgspec.Struct):
+    dry_run: Annotated[bool, Meta(description="Only shows what would begin to move.")] = False
 
 
 class MovesResponse(msgspec.Struct):
-    moving: Annotated[dict[int, str], Meta(description="Workers on their way, each with the node that gets it.")]
+    dry_run: bool
+    moving: Annotated[dict[int, str], Meta(description="Units on their way, each with the node that gets it.")]
+    leaving: Annotated[dict[int, str], Meta(description="The same units, each with the node that it leaves.")]
 
 
 class ClusterResponse(msgspec.Struct, kw_only=True):
@@ -181,13 +194,15 @@ class ClusterRoutes:
         return Response(_member(await self._broker.node.drain(_node(request), ends=True)))
 
     async def remove(self, request: Request) -> Response:
-        node = _node(request)
-        await self._broker.node.remove(node)
-        return Response(RemovedResponse(node))
+        node, is_dry = _node(request), request.query(RemoveQuery).dry_run
+        moving = await self._broker.node.remove(node, dry_run=is_dry)
+        return Response(RemovedResponse(node, not is_dry, {place.worker: _successors(place) for place in moving}))
 
     async def rebalance(self, request: Request) -> Response:
-        moving = await self._broker.node.rebalance()
-        return Response(MovesResponse({place.worker: _successors(place) for place in moving}))
+        is_dry = (await request.body(RebalanceRequest)).dry_run
+        moving = await self._broker.node.rebalance(dry_run=is_dry)
+        successors = {place.worker: _successors(place) for place in moving}
+        return Response(MovesResponse(is_dry, successors, {place.worker: _left(place) for place in moving}))
 
     def _restarts(self) -> dict[int, int]:
         """As the supervisor has noted them; nothing where there is none."""
@@ -213,6 +228,10 @@ def _node(request: Request) -> str:
 
 def _successors(place: "WorkerPlace") -> str:
     return place.next_node or ",".join([] if place.replicas is None else place.replicas.adding)
+
+
+def _left(place: "WorkerPlace") -> str:
+    return place.node if place.next_node else ",".join([] if place.replicas is None else place.replicas.removing)
 
 
 def _shown(members: ClusterMembers) -> list[ClusterNodeResponse]:
@@ -243,8 +262,18 @@ def _member(node: MemberNode) -> ClusterNodeResponse:
     )
 
 
-def _of_nodes(handler: Handler, summary: str, response: Any, *errors: type[QuiverError]) -> Operation:
-    return Operation(handler=handler, summary=summary, tag="Node", response=response, errors=(NotSupported, *errors))
+def _of_nodes(
+    handler: Handler, summary: str, response: Any, *errors: type[QuiverError], query: Any = None, body: Any = None
+) -> Operation:
+    return Operation(
+        handler=handler,
+        summary=summary,
+        tag="Node",
+        response=response,
+        errors=(NotSupported, *errors),
+        query=query,
+        body=body,
+    )
 
 
 def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
@@ -264,7 +293,13 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
         },
         "/cluster/nodes/{node}": {
             "DELETE": _of_nodes(
-                routes.remove, "Forget a broker that is gone", RemovedResponse, NodeNotFound, NodeInUse
+                routes.remove,
+                "Forget a broker that is gone",
+                RemovedResponse,
+                NodeNotFound,
+                NodeInUse,
+                InvalidRequest,
+                query=RemoveQuery,
             )
         },
         "/cluster/nodes/{node}/drain": {
@@ -276,6 +311,12 @@ def cluster_routes(broker: "Facade", data_dir: Path | None) -> Routes:
             ),
         },
         "/cluster/rebalance": {
-            "POST": _of_nodes(routes.rebalance, "Spread the workers over the brokers now", MovesResponse)
+            "POST": _of_nodes(
+                routes.rebalance,
+                "Spread the workers over the brokers now",
+                MovesResponse,
+                InvalidRequest,
+                body=RebalanceRequest,
+            )
         },
     }
