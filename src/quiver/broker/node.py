@@ -30,10 +30,20 @@ class WorkerStatus(NamedTuple):
     """Of what it owns; rises with every start."""
 
 
+class MissingWorker(NamedTuple):
+    """It has not responded."""
+
+    worker: int
+    reason: str
+    last: WorkerStatus | None = None
+    """What it was when it responded last."""
+    seconds_ago: float = 0.0
+    """When that was."""
+
+
 class ClusterStatus(NamedTuple):
     workers: list[WorkerStatus]
-    missing: dict[int, str]
-    """Workers that have not responded, and why."""
+    missing: list[MissingWorker]
     places: tuple[WorkerPlace, ...] = ()
     """Of several brokers: who runs which worker."""
     members: ClusterMembers | None = None
@@ -73,7 +83,7 @@ class NodeStatus:
         return WorkerStatus(placement.worker, pid, uptime, partitions, shards, epoch)
 
     async def cluster(self) -> ClusterStatus:
-        return ClusterStatus([await self.worker()], {})
+        return ClusterStatus([await self.worker()], [])
 
     async def nodes(self) -> ClusterMembers | None:
         """The brokers that share a store with this one, if it may be shared."""

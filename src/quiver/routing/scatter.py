@@ -38,7 +38,7 @@ class Scatter:
 
     async def all(self, request: PeerRequest[R], local: Callable[[], Awaitable[R]]) -> list[R]:
         """Every worker does it, or the first error is raised once all have ended. By worker."""
-        calls = (self._ask(worker, request, local) for worker in self._workers)
+        calls = (self._ask(worker, request, local) for worker in self.workers)
         return _values(await asyncio.gather(*calls, return_exceptions=True))
 
     async def split(
@@ -69,12 +69,26 @@ class Scatter:
         `only_here`: the workers of this node.
         """
         look: Look[R] = Look({}, {})
-        asked = [n for n in self._workers if not only_here or self._peers.runs_here(n)]
+        asked = [n for n in self.workers if not only_here or self._peers.runs_here(n)]
         await asyncio.gather(*(self._look_at(look, n, request, local, seconds) for n in asked))
         return look
 
+    async def ask(
+        self, worker: int, request: PeerRequest[R], local: Callable[[], Awaitable[R]], seconds: float | None
+    ) -> R:
+        """What one worker returns. TimeoutError: it has not responded in time; WorkerUnavailable: it cannot.
+
+        Without a time the caller waits until the worker responds or its link breaks.
+        """
+        if worker == self._peers.worker:
+            return await local()
+        try:
+            return (await asyncio.wait_for(self._peers.call(worker, request), seconds)).value
+        except ShuttingDown:
+            raise WorkerUnavailable(worker=worker, problem="is stopping") from None
+
     @property
-    def _workers(self) -> list[int]:
+    def workers(self) -> list[int]:
         """Also this one, if it owns nothing."""
         return sorted({*range(self._peers.workers), self._peers.worker})
 
@@ -91,18 +105,16 @@ class Scatter:
         local: Callable[[], Awaitable[R]],
         seconds: float,
     ) -> None:
-        if worker == self._peers.worker:
-            look.answers[worker] = await local()
-            return
         try:
-            look.answers[worker] = (await asyncio.wait_for(self._peers.call(worker, request), seconds)).value
+            look.answers[worker] = await self.ask(worker, request, local, seconds)
         except TimeoutError:
-            problem = f"has not responded within {seconds:g} s"
-            look.missing[worker] = WorkerUnavailable(worker=worker, problem=problem)
+            look.missing[worker] = no_response(worker, seconds)
         except WorkerUnavailable as error:
             look.missing[worker] = error
-        except ShuttingDown:
-            look.missing[worker] = WorkerUnavailable(worker=worker, problem="is stopping")
+
+
+def no_response(worker: int, seconds: float) -> WorkerUnavailable:
+    return WorkerUnavailable(worker=worker, problem=f"has not responded within {seconds:g} s")
 
 
 def _values(outcomes: Sequence[T | BaseException]) -> list[T]:

@@ -1,6 +1,8 @@
 """What operators do to a cluster from its page in the console: three real nodes that keep everything twice."""
 
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +173,18 @@ def test_units_are_reassigned_and_spread_again(page: ConsolePage, nodes: Nodes) 
     confirm(page, "Move them")
     await_no_moves(nodes)
     assert len(stored_by(nodes, "3")) == len(stored)
+
+
+def test_a_page_whose_node_is_stopped_says_so(page: ConsolePage, nodes: Nodes) -> None:
+    main, node = page.tab.locator("main"), nodes.nodes[1]
+    os.kill(node.pid, signal.SIGSTOP)
+    try:
+        expect(main.get_by_role("alert")).to_contain_text("This node does not respond", timeout=PATIENCE)
+        expect(main.get_by_role("alert")).to_contain_text("ago.")
+        expect(page.rows(NODES)).to_have_count(3)
+    finally:
+        os.kill(node.pid, signal.SIGCONT)
+    expect(main.get_by_role("alert")).to_have_count(0, timeout=PATIENCE)
 
 
 def test_a_dead_node_is_removed(page: ConsolePage, nodes: Nodes) -> None:

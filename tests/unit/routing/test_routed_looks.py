@@ -1,5 +1,6 @@
 """Numbers, health, lives and traces of several workers."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -69,9 +70,26 @@ async def test_a_worker_that_is_gone_is_a_problem(workers: WorkerSet) -> None:
     assert sorted(shard for each in cluster.workers for shard in each.group_shards) == list(range(16))
     workers.kill(2)
     assert list((await workers[1].broker.node.health()).problems) == ["worker 2"]
-    assert list((await workers[1].broker.node.cluster()).missing) == [2]
+    [missing] = (await workers[1].broker.node.cluster()).missing
+    assert (missing.worker, missing.last) == (2, cluster.workers[2]), "what it said last"
     await workers.start(2)
     assert (await workers[1].broker.node.health()).problems == {}
+
+
+async def test_nobody_waits_again_for_a_worker_that_does_not_respond(workers: WorkerSet) -> None:
+    node, peers = workers[1].broker.node, workers[1].peers
+    workers.kill(2)
+    assert [each.worker for each in (await node.cluster()).missing] == [2], "after the time of a look"
+    link = peers.links_to(2)
+    assert link is not None
+    given_up = link.in_flight
+    for _ in range(3):
+        looks = await asyncio.gather(*(node.cluster() for _ in range(5)))
+        assert [[each.worker for each in look.missing] for look in looks] == [[2]] * 5
+        assert link.in_flight == given_up + 1, "one call, however many look"
+    await workers.start(2)
+    assert not (await node.cluster()).missing
+    assert link.in_flight == 0
 
 
 async def test_samples_are_added_up(workers: WorkerSet) -> None:

@@ -1,7 +1,7 @@
 /** The units of a cluster: workers with all of their partitions. */
 
 import { h } from "../lib/dom.js";
-import { bytes, count } from "../lib/format.js";
+import { bytes, count, duration } from "../lib/format.js";
 import { pill } from "../parts/states.js";
 import { table } from "../parts/table.js";
 import { askReplicas } from "./reassign.js";
@@ -16,7 +16,7 @@ export function unitTable({ nodes, units, workers }, health, isReplicated) {
     key: (row) => String(row.unit),
     columns: [
       { name: "Unit", number: true, cell: (row) => String(row.unit) },
-      { name: "Worker", class: "key", cell: (row) => running(row.state) },
+      { name: "Worker", class: "key", cell: running },
       { name: "Leader", class: "key", cell: (row) => row.leader ?? pill("none", "bad") },
       {
         name: "Epoch",
@@ -47,8 +47,12 @@ function reassign(unit, nodes) {
   return h("button", { class: "quiet", "aria-label": `Reassign unit ${unit.unit}`, onclick: ask }, "Reassign");
 }
 
-/** @param {string | undefined} state */
-const running = (state) => (state === "running" ? pill(state, "good") : state ? pill("missing", "bad", state) : "–");
+/** With how long ago one that does not respond was heard of. @param {any} row */
+function running({ state, age }) {
+  if (!state) return "–";
+  if (state === "running") return pill(state, "good");
+  return pill(age ? `last heard ${duration(Math.round(age))} ago` : "missing", "bad", state);
+}
 
 /** @param {string[]} nodes */
 const names = (nodes) => nodes.join(", ") || "none";

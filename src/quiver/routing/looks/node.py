@@ -12,21 +12,24 @@ from quiver.broker.members import (
     ReassignmentProgress,
     WorkerPlace,
 )
-from quiver.broker.node import ClusterStatus
+from quiver.broker.node import ClusterStatus, MissingWorker
 from quiver.model.errors import NotSupported, QuiverError, ReassignmentNotFound
+from quiver.routing.looks.repeated_look import RepeatedLook
 from quiver.routing.looks.requests import GetHealth, GetStatus
 from quiver.routing.scatter import Look, Scatter
 
 
 class RoutedNode:
     def __init__(self, local: Broker, scatter: Scatter) -> None:
-        self._local, self._scatter = local.node, scatter
+        self._scatter = scatter
+        self._health = RepeatedLook(scatter, GetHealth(), local.node.health)
+        self._status = RepeatedLook(scatter, GetStatus(), local.node.worker)
         self.members: ClusterMembership | None = None
         """Where workers move between brokers."""
 
     async def health(self) -> HealthReport:
         """What is wrong with any worker; one that does not respond is a problem."""
-        look = await self._scatter.look(GetHealth(), self._local.health)
+        look = await self._health.look()
         if self.members is not None:
             return _health_of_member(self.members, look, self._scatter.worker)
         problems = {f"worker {worker}": _reason(error) for worker, error in look.missing.items()}
@@ -37,12 +40,18 @@ class RoutedNode:
         return HealthReport(problems, warnings)
 
     async def cluster(self) -> ClusterStatus:
-        look = await self._scatter.look(GetStatus(), self._local.worker)
-        missing = {worker: _reason(error) for worker, error in look.missing.items()}
+        look = await self._status.look()
+        missing = [self._missing(worker, error) for worker, error in sorted(look.missing.items())]
         if self.members is None:
             return ClusterStatus(look.values(), missing)
         look.answers.pop(self._scatter.worker, None)  # the worker that gateways call owns nothing
         return ClusterStatus(look.values(), missing, tuple(self.members.places()), await self.nodes())
+
+    def _missing(self, worker: int, error: QuiverError) -> MissingWorker:
+        known = self._status.known(worker)
+        if known is None:
+            return MissingWorker(worker, _reason(error))
+        return MissingWorker(worker, _reason(error), known.answer, known.seconds_ago)
 
     async def nodes(self) -> ClusterMembers | None:
         members = self.members

@@ -1,5 +1,6 @@
 """Whether all nodes are there, and all units have a leader and all of their replicas."""
 
+import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -45,8 +46,8 @@ class ClusterHealthRoutes:
 
     async def health(self, request: Request) -> Response:
         broker = self._broker
-        units, members = await units_of(broker), await broker.node.nodes()
-        problems, warnings = await broker.node.health()
+        units, (problems, warnings) = await asyncio.gather(units_of(broker), broker.node.health())
+        members = await broker.node.nodes()
         without = [unit.unit for unit in units if unit.leader is None]
         refusing = [unit.unit for unit in units if unit.is_refusing]
         behind = [unit.unit for unit in units if unit.is_behind]

@@ -52,7 +52,7 @@ def _of_one_node(broker: "Facade", status: "ClusterStatus") -> list[ClusterUnitR
     """A unit without its worker has no leader until the worker is started again."""
     node = broker.node_id
     found = [_unit(each.worker, node, each.leader_epoch, [node]) for each in status.workers]
-    found += [_unit(worker, None, 0, [node]) for worker in status.missing]
+    found += [_unit(each.worker, None, 0, [node]) for each in status.missing]
     return sorted(found, key=lambda unit: unit.unit)
 
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.broker.members import ClusterMembers, MemberNode
+from quiver.broker.node import MissingWorker, WorkerStatus
 from quiver.cluster.placement import CONTROLLER
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
@@ -27,9 +28,13 @@ _STATE_FILE = "broker.json"
 class WorkerResponse(msgspec.Struct, kw_only=True):
     worker: int
     state: Annotated[str, Meta(description="running, or why it has not responded.")]
+    age: Annotated[
+        float | None,
+        Meta(description="How many seconds ago it said what follows; null: it has not said anything yet."),
+    ]
     pid: int | None
     uptime: Annotated[float | None, Meta(description="Seconds.")]
-    restarts: Annotated[int, Meta(description="How often it was started again since the broker started.")]
+    restarts: Annotated[int, Meta(description="How often it was started again since the broker started.")] = 0
     partitions: Annotated[int | None, Meta(description="How many it owns.")]
     group_shards: Annotated[list[int], Meta(description="Of the 16 shards of stream groups.")]
     roles: Annotated[
@@ -130,35 +135,16 @@ class ClusterRoutes:
     async def cluster(self, request: Request) -> Response:
         query = request.query(ClusterQuery)
         status, restarts = await self._broker.node.cluster(), await asyncio.to_thread(self._restarts)
-        workers = {
-            each.worker: WorkerResponse(
-                worker=each.worker,
-                state="running",
-                pid=each.pid,
-                uptime=round(each.uptime_seconds, 3),
-                restarts=restarts.get(each.worker, 0),
-                partitions=each.partitions,
-                group_shards=each.group_shards,
-                roles=_roles(each.worker),
-            )
-            for each in status.workers
-        }
-        for worker, reason in status.missing.items():
-            workers[worker] = WorkerResponse(
-                worker=worker,
-                state=reason,
-                pid=None,
-                uptime=None,
-                restarts=restarts.get(worker, 0),
-                partitions=None,
-                group_shards=[],
-                roles=_roles(worker),
-            )
+        found = [_worker(each, "running", 0.0) for each in status.workers]
+        found += [_missing(each) for each in status.missing]
+        workers = {each.worker: each for each in found}
+        for each in found:
+            each.restarts = restarts.get(each.worker, 0)
         for place in status.places:
-            if (found := workers.get(place.worker)) is not None:
-                found.node, found.next_node, found.epoch = place.node, place.next_node or None, place.epoch
+            if (worker := workers.get(place.worker)) is not None:
+                worker.node, worker.next_node, worker.epoch = place.node, place.next_node or None, place.epoch
                 for name, value in () if place.replicas is None else place.replicas._asdict().items():
-                    setattr(found, name, value)
+                    setattr(worker, name, value)
         members = status.members or self._alone(sorted(workers))
         response = ClusterResponse(
             node_id=self._broker.node_id,
@@ -184,7 +170,8 @@ class ClusterRoutes:
         members = await self._broker.node.nodes()
         if members is None:
             status = await self._broker.node.cluster()
-            members = self._alone(sorted({*(each.worker for each in status.workers), *status.missing}))
+            workers = {each.worker for each in status.workers} | {each.worker for each in status.missing}
+            members = self._alone(sorted(workers))
         return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
 
     async def drain(self, request: Request) -> Response:
@@ -216,6 +203,35 @@ class ClusterRoutes:
     def _state_path(self) -> Path:
         assert self._data_dir is not None
         return self._data_dir / _STATE_FILE
+
+
+def _worker(status: WorkerStatus, state: str, age: float) -> WorkerResponse:
+    return WorkerResponse(
+        worker=status.worker,
+        state=state,
+        age=round(age, 3),
+        pid=status.pid,
+        uptime=round(status.uptime_seconds, 3),
+        partitions=status.partitions,
+        group_shards=status.group_shards,
+        roles=_roles(status.worker),
+    )
+
+
+def _missing(missing: MissingWorker) -> WorkerResponse:
+    """With what is known of it."""
+    if missing.last is not None:
+        return _worker(missing.last, missing.reason, missing.seconds_ago)
+    return WorkerResponse(
+        worker=missing.worker,
+        state=missing.reason,
+        age=None,
+        pid=None,
+        uptime=None,
+        partitions=None,
+        group_shards=[],
+        roles=_roles(missing.worker),
+    )
 
 
 def _roles(worker: int) -> list[str]:
