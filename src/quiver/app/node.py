@@ -128,7 +128,12 @@ async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> 
     return RunningBroker(Data(storage), worker.local, worker.broker), worker.peers
 
 
-def _settings(config: Config, placement: Placement, replicas: ReplicaCounts = ONE_REPLICA) -> BrokerSettings:
+def _settings(
+    config: Config,
+    placement: Placement,
+    replicas: ReplicaCounts = ONE_REPLICA,
+    frames: FrameCache | None = None,
+) -> BrokerSettings:
     return BrokerSettings(
         auto_create=config.auto_create,
         topic_defaults=config.topic_defaults,
@@ -136,6 +141,7 @@ def _settings(config: Config, placement: Placement, replicas: ReplicaCounts = ON
         delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
         placement=placement,
         replicas=replicas,
+        frames=frames,
     )
 
 
@@ -176,8 +182,8 @@ def _new_broker(config: Config, replicas: ReplicaCounts = ONE_REPLICA) -> "NewBr
     frames = FrameCache()
 
     def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
-        settings = _settings(config, placement, replicas)
-        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination, frames=frames)
+        settings = _settings(config, placement, replicas, frames)
+        return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
 
     return new_broker
 

@@ -82,9 +82,8 @@ class Broker:
         randomness: Randomness | None = None,
         settings: BrokerSettings | None = None,
         coordination: Coordination | None = None,
-        frames: FrameCache | None = None,
     ) -> None:
-        """Without `coordination`, it is in a journal of this broker. Brokers of one process share `frames`."""
+        """Without `coordination`, it is in a journal of this broker."""
         self.limits = limits or Limits()
         self.clock = clock or SystemClock()
         self.settings = settings or BrokerSettings()
@@ -105,7 +104,7 @@ class Broker:
         self._fetch = Fetch(self._partitions, clock=self.clock, limits=self.limits)
         self._browse = Browse(self._partitions, clock=self.clock)
         self.groups = Groups(self.metadata.view, clock=self.clock)
-        self.queues = self._new_queues(randomness, FrameCache() if frames is None else frames)
+        self.queues = self._new_queues(randomness)
         self.queue_depths = QueueDepths(self.queues.depths, self._catalogue, self.delays, clock=self.clock)
         self.queue_leases = QueueLeases(self.queues, self._catalogue)
         self.queue_stats = QueueStats(self._catalogue, self._partitions, self.groups, self.queues, clock=self.clock)
@@ -168,12 +167,17 @@ class Broker:
             Compactions(self._catalogue, self._partitions, clock=clock, every_seconds=every_seconds),
         )
 
-    def _new_queues(self, randomness: Randomness, frames: FrameCache) -> Queues:
+    def _new_queues(self, randomness: Randomness) -> Queues:
         self.dead_letter_mover = mover = DeadLetterMover(
             self._catalogue, self.move_targets, self.topic_admin, groups=self.groups, clock=self.clock
         )
         context = QueueContext(
-            self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history, frames
+            self.clock,
+            SteadyClock(self.clock),
+            randomness,
+            self.limits,
+            self.settings.delivery_history,
+            self.settings.frames or FrameCache(),
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 

@@ -14,7 +14,7 @@ async def test_brokers_of_a_process_have_one_cache(tmp_path: Path, database: str
     try:
         async with asyncio.timeout(60):
             while len(running.brokers) < 2:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
         assert len({each.queues.frames for each in running.brokers}) == 1
     finally:
         await running.stop()
