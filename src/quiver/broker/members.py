@@ -56,7 +56,8 @@ class MemberNode(NamedTuple):
     node: str
     state: str
     """joining: no replica of it is in sync yet; alive, draining, or dead: its lease has ended."""
-    workers: list[int]
+    leaders: list[int]
+    """Units that it leads: workers that it runs."""
     is_controller: bool
     host: str = ""
     native_port: int = 0
