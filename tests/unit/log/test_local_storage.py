@@ -141,7 +141,7 @@ class TestFlushing:
         assert files.operations[-1] == "pwritev", "it is in the segment, and nobody sees it yet"
         assert log.end_offset == 1
         synced = files.operations.count("fdatasync")
-        assert await log._wal_appends.flush()
+        assert await log.wal_appends.flush()
         await appending
         assert files.operations.count("fdatasync") == synced + 2, "of the segment, and of the write-ahead log"
 
