@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Container, Iterable, Mapping
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from quiver.model.errors import PartitionNotFound, QuiverError, ShuttingDown, StorageUnavailable, TopicNotFound
@@ -68,8 +69,13 @@ class LazyRegistry(Generic[T]):
         task = self._opening.get(place)
         if task is None:
             task = self._opening[place] = asyncio.get_running_loop().create_task(self._open(place))
-            task.add_done_callback(lambda _: self._opening.pop(place, None))
+            task.add_done_callback(partial(self._opened, place))
         return await asyncio.shield(task)
+
+    def _opened(self, place: TopicPartition, task: "asyncio.Task[T]") -> None:
+        self._opening.pop(place, None)
+        if not task.cancelled():
+            task.exception()  # callers may be gone
 
     async def open_existing(self, storage: Storage, owned: Container[TopicPartition], suffix: str, what: str) -> None:
         """At start-up: opens those of owned partitions that have a log with this suffix, such as

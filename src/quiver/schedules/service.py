@@ -1,6 +1,5 @@
 """Recurring schedules: adding, changing and removing them. `ScheduleRunner` makes them fire."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
@@ -30,6 +29,7 @@ from quiver.schedules.timetable import parse_timetable
 from quiver.storage.journaled_state import JournaledState
 from quiver.storage.port import Storage
 from quiver.system.clock import Clock
+from quiver.system.pace import ToTheEnd
 from quiver.system.randomness import Randomness
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
@@ -62,7 +62,7 @@ class Schedules:
         self._clock, self._randomness, self._topics, targets = context
         self._table = ScheduleTable()
         self._journaled = JournaledState(LOG_ID, self._table, CODEC, clock=self._clock)
-        self._changes: set[asyncio.Task[Any]] = set()
+        self._to_the_end = ToTheEnd()
         self._closing = False
         self._runner = ScheduleRunner(
             self._table, self._journaled, self._topics, catalogue, targets, clock=self._clock
@@ -79,7 +79,7 @@ class Schedules:
 
     async def stop(self) -> None:
         self._closing = True
-        await asyncio.gather(*self._changes, return_exceptions=True)
+        await self._to_the_end.finish()
         await self._runner.stop()
         await self._journaled.close()
 
@@ -170,15 +170,7 @@ class Schedules:
             async with self._runner.change:
                 return await change()
 
-        task = asyncio.get_running_loop().create_task(make())
-        self._changes.add(task)
-        task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
-
-    def _forget(self, task: "asyncio.Task[Any]") -> None:
-        self._changes.discard(task)
-        if not task.cancelled():
-            task.exception()  # the caller has got the result, or is gone
+        return await self._to_the_end.run(make())
 
     async def _set(self, schedule: Schedule, next_ms: int | None) -> ScheduleState:
         await self._journaled.append(ScheduleSet(schedule, next_ms))

@@ -6,8 +6,8 @@ A collection may change while others run: iterate over a copy, and expect that i
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 SLICE_SECONDS = 0.005
 AT_ONCE = 16
@@ -39,6 +39,28 @@ class Pace:
         if self.is_used_up:
             await asyncio.sleep(0)
             self._until = self._seconds() + SLICE_SECONDS
+
+
+class ToTheEnd:
+    """Work that goes on to its end, even if its caller stops waiting. Then nobody gets its error."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+        return await asyncio.shield(task)
+
+    async def finish(self) -> None:
+        """Returns when all of it has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()
 
 
 class Turnstile:

@@ -10,7 +10,7 @@ from quiver.model.errors import CorruptData, ShuttingDown, TopicExists, TopicNot
 from quiver.model.names import TopicId
 from quiver.model.topic import Topic
 from quiver.partition.partition import Partition
-from quiver.system.pace import bounded_gather
+from quiver.system.pace import ToTheEnd, bounded_gather
 from quiver.topics.catalogue import TopicCatalogue
 from quiver.topics.follower import TopicFollower
 from quiver.topics.owners import OtherOwners
@@ -52,6 +52,7 @@ class TopicAdmin:
         self._removals = TopicRemovals(catalogue, partitions, self._subscribers, removes_files=is_controller)
         self.follower = TopicFollower(catalogue, partitions, self._removals, self._subscribers)
         self._change = asyncio.Lock()
+        self._to_the_end = ToTheEnd()
         self._unowned: set[int] = set()
         """Topic ids that have files and no entry in the catalogue."""
         self._unopened: list[Topic] = []
@@ -204,7 +205,7 @@ class TopicAdmin:
 
     async def _run(self, change: Coroutine[Any, Any, T]) -> T:
         """Runs a change to its end, even when the caller stops waiting: no topic may stay half changed."""
-        return await asyncio.shield(asyncio.get_running_loop().create_task(self._run_alone(change)))
+        return await self._to_the_end.run(self._run_alone(change))
 
     async def _run_alone(self, change: Coroutine[Any, Any, T]) -> T:
         async with self._change:

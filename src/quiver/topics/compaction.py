@@ -77,13 +77,18 @@ class Compactions:
                 raise PartitionNotFound(topic=name, count=topic.config.partitions, partition=number)
         task = asyncio.get_running_loop().create_task(self._compact(topic, numbers, dry_run))
         self._by_hand.add(task)
-        task.add_done_callback(self._by_hand.discard)
+        task.add_done_callback(self._forget)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
                 raise ShuttingDown() from None
             raise
+
+    def _forget(self, task: "asyncio.Task[TopicCompaction]") -> None:
+        self._by_hand.discard(task)
+        if not task.cancelled():
+            task.exception()  # the caller may be gone
 
     async def _compact(self, topic: Topic, numbers: Sequence[int], dry_run: bool) -> TopicCompaction:
         done: dict[int, Compacted] = {}

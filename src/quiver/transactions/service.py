@@ -17,6 +17,7 @@ from quiver.model.transaction import (
     TransactionInfo,
 )
 from quiver.storage.port import Storage
+from quiver.system.pace import ToTheEnd
 from quiver.telemetry.failures import Failures
 from quiver.telemetry.histogram import Histogram
 from quiver.telemetry.periodic_task import PeriodicTask
@@ -67,7 +68,7 @@ class Transactions:
         self.owner.share_with(self.answers)
         self._applier = DecisionApplier(coordinator, units, self.owners)
         self._recovering: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._to_the_end = ToTheEnd()
         self._aborts = TransactionAborts(coordinator, self._applier)
         self._commits = TransactionCommits(coordinator, self._applier, self.owners)
         self.task = PeriodicTask("transactions", self._maintain, every_seconds=_TICK_SECONDS)
@@ -122,7 +123,7 @@ class Transactions:
             self._recovering.cancel()
             await asyncio.gather(self._recovering, return_exceptions=True)
         await self.task.stop()
-        await asyncio.gather(self._aborts.finish(), *self._tasks, return_exceptions=True)
+        await asyncio.gather(self._aborts.finish(), self._to_the_end.finish(), return_exceptions=True)
         await self._applier.stop()
         await self._coordinator.close()
         await self.owner.stop()
@@ -294,15 +295,7 @@ class Transactions:
 
     async def _through(self, work: Coroutine[Any, Any, T]) -> T:
         """Completes even if the caller stops waiting: a decision that has begun is made."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-        return await asyncio.shield(task)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # the caller may be gone
+        return await self._to_the_end.run(work)
 
     async def _check_offsets(self, groups: Sequence[GroupOffsetCommit]) -> None:
         check_offset_count(groups)
