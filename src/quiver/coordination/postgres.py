@@ -97,7 +97,8 @@ class PostgresCoordination:
         return int(row[0])
 
     async def keep_alive(self, lease_id: int) -> bool:
-        return await self._database.fetch_row("coordination_keep_alive", lease_id) is not None
+        """Also while what was under way before an outage is being settled: others wait for it only for so long."""
+        return await self._database.fetch_row("coordination_keep_alive", lease_id, while_away=True) is not None
 
     async def revoke(self, lease_id: int) -> None:
         await self._database.fetch("coordination_end_lease", lease_id, self._kept_revisions)
@@ -135,11 +136,15 @@ class PostgresCoordination:
 
     async def _end_leases(self) -> float:
         """Returns in how many seconds the next one ends."""
-        [left_ms] = await self._database.fetch_row("coordination_next_end")
+        left_ms = await self._next_end_ms()
         if left_ms == 0:
             await self._database.fetch("coordination_end_lease", None, self._kept_revisions)
-            [left_ms] = await self._database.fetch_row("coordination_next_end")
-        return _POLL_SECONDS if left_ms is None else left_ms / 1000
+            left_ms = await self._next_end_ms()
+        return left_ms / 1000
+
+    async def _next_end_ms(self) -> float:
+        row = await self._database.fetch_row("coordination_next_end")
+        return _POLL_SECONDS * 1000 if row is None else float(row[0])
 
     async def _listen(self) -> None:
         if self._listener is not None and not self._listener.is_closed():

@@ -88,14 +88,14 @@ def test_tables_are_created_updated_and_never_taken_from_a_newer_version(
     postgres.sql(f"drop table {schema}.log")
     _interrupt_migration(postgres, schema, lambda: run_cli("", "storage", "migrate", "--storage", database))
     assert postgres.sql(f"select count(*) from pg_tables where schemaname = '{schema}'") == "0", "nothing half done"
-    names = ["tables", "coordination", "buffer", "owners"]
+    names = ["tables", "coordination", "buffer", "owners", "leases"]
     assert storage("migrate") == (0, [{"version": number, "name": name} for number, name in enumerate(names, 1)])
     assert storage("migrate") == (0, [])
     assert storage("status")[0] == 0
     postgres.sql(f"insert into {schema}.migration (version, name) values (99, 'later')")
     with pytest.raises(BrokerExited) as refused:
         start_broker("--storage", database)
-    assert "have version 99, and this Quiver knows versions up to 4" in refused.value.log
+    assert "have version 99, and this Quiver knows versions up to 5" in refused.value.log
     done = run_cli("", "storage", "migrate", "--storage", database)
     assert done.returncode == 1
     assert b"upgrade the older side" in done.stderr

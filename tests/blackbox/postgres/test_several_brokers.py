@@ -9,7 +9,6 @@ import random
 import re
 import signal
 import threading
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,8 @@ import pytest
 
 import quiver
 from blackbox.callers.load import Load, check_stored
-from blackbox.processes.broker_process import BrokerExited, BrokerProcess, free_port, wait_until
+from blackbox.postgres.brokers_on_one_database import SECONDS, Brokers, await_owners
+from blackbox.processes.broker_process import BrokerExited, BrokerProcess, wait_until
 from blackbox.processes.cli_process import run_cli
 from postgres_cluster import PostgresCluster, programs, running_cluster
 from quiver.model.errors import LeaseLost, MessageTimeout, QuiverError
@@ -26,40 +26,8 @@ from quiver.model.errors import LeaseLost, MessageTimeout, QuiverError
 LONG = bool(os.environ.get("QUIVER_LONG"))
 ROUNDS = int(os.environ.get("QUIVER_CHAOS_ROUNDS", "30" if LONG else "6"))
 SEED = int(os.environ.get("QUIVER_CHAOS_SEED", "0")) or random.SystemRandom().randrange(1, 2**31)
-SECONDS = 60.0
 PARTITIONS = 8
 LAST = b"the last one"
-
-
-class Brokers:
-    """Brokers with ports and data directories of their own, on one database."""
-
-    def __init__(self, directory: Path, database: str, count: int) -> None:
-        ports = [free_port() for _ in range(count)]
-        self.brokers = [
-            BrokerProcess(
-                directory / f"broker-{number}",
-                *("--storage", database, "--native-port", str(port), "--node-id", f"n{number}"),
-            )
-            for number, port in enumerate(ports)
-        ]
-        self._addresses = [f"127.0.0.1:{port}" for port in ports]
-
-    @property
-    def addresses(self) -> str:
-        return ",".join(self._addresses)
-
-    def of(self, count: int) -> list[BrokerProcess]:
-        """The first ones; nobody knows of the others."""
-        self._addresses = self._addresses[:count]
-        return self.brokers[:count]
-
-    def __getitem__(self, number: int) -> BrokerProcess:
-        return self.brokers[number]
-
-    def close(self) -> None:
-        for broker in self.brokers:
-            broker.close()
 
 
 @pytest.fixture
@@ -67,24 +35,6 @@ def brokers(tmp_path: Path, database: str) -> Iterator[Brokers]:
     found = Brokers(tmp_path, database, 3)
     yield found
     found.close()
-
-
-def owners(asked: BrokerProcess) -> list[str]:
-    """The nodes of all workers that run; empty strings where one does not."""
-    document = asked.request("GET", "/cluster")[1]
-    return [
-        each["node"] if each["state"] == "running" and not each["next_node"] else "" for each in document["workers"]
-    ]
-
-
-def await_owners(asked: BrokerProcess, *nodes: str) -> None:
-    """Every worker runs, on these nodes, and none has two more than another."""
-
-    def is_balanced() -> bool:
-        found = Counter(owners(asked))
-        return set(found) == set(nodes) and max(found.values()) - min(found.values()) <= 1
-
-    wait_until(is_balanced, SECONDS, f"workers run on {nodes}")
 
 
 class Client(threading.Thread):
@@ -375,7 +325,7 @@ def test_what_a_killed_broker_has_buffered_is_stored_while_another_one_runs(
 
 @pytest.mark.long
 @pytest.mark.timeout(300 + 40 * ROUNDS)
-@pytest.mark.parametrize("durability", ["fsync", "interval"] if LONG else ["fsync"])
+@pytest.mark.parametrize("durability", ["fsync", "interval"])
 def test_nothing_is_lost_over_many_faults(tmp_path: Path, durability: str) -> None:
     if programs() is None:
         pytest.skip("PostgreSQL is not installed (scripts/system-packages installs it)")

@@ -30,12 +30,13 @@ class Running:
     def __init__(self, worker: Worker, storage: HostedStorage, gate: WorkerGate, assignment: Assignment) -> None:
         self.worker, self.storage, self.gate, self.assignment = worker, storage, gate, assignment
 
-    async def stop(self) -> None:
-        """What was accepted is finished; callers of what was not begun ask the next owner."""
+    async def stop(self) -> bool:
+        """What was accepted is finished; callers of what was not begun ask the next owner. False: the storage could
+        not be closed, so it may keep what is not stored yet."""
         self._close_gate()
         await _within(_STOP_SECONDS, "stopping", self.worker.local.stop)
         await self.worker.peers.close(_GRACE_SECONDS)
-        await _within(_DROP_SECONDS, "closing", self.storage.close)
+        return await _within(_DROP_SECONDS, "closing", self.storage.close)
 
     async def drop(self) -> None:
         """Another broker may run it already: nothing is written any more."""
@@ -63,6 +64,8 @@ class HostedWorker:
         self.number, self._node, self._assignments = number, node, assignments
         self._open_storage, self._new_worker, self._may_serve = open_storage, new_worker, may_serve
         self._running: Running | None = None
+        self._unclosed: HostedStorage | None = None
+        """Of a worker that has stopped: it is closed before the worker runs again, here or elsewhere."""
         self._task: asyncio.Task[None] | None = None
         self._is_stopping = False
         self.problem: Exception | None = None
@@ -139,10 +142,15 @@ class HostedWorker:
         elif running is not None and running.storage.is_taken_over:
             _log.warning("worker %d is started again: another broker has opened its logs", self.number)
             await self._drop_running()
-        if assignment is None or not is_here or self._is_stopping:
+        if self._is_stopping:
             return
+        if assignment is None or not is_here:
+            await self._discard_rest()
+            return
+        await self._close_rest()
         if assignment.next_node:
             await self._stop_running()
+            await self._close_rest()
             await self._assignments.hand_over(self.number, assignment)
         elif self._running is None:
             await self._start(assignment)
@@ -167,9 +175,21 @@ class HostedWorker:
     async def _stop_running(self) -> None:
         running = self._running
         if running is not None:
-            await running.stop()
+            self._unclosed = None if await running.stop() else running.storage
             self._running = None
             _log.info("worker %d has stopped here", self.number)
+
+    async def _close_rest(self) -> None:
+        """Raises an error while that cannot be done, as when the database is away."""
+        if self._unclosed is not None:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await self._unclosed.close()
+            self._unclosed = None
+
+    async def _discard_rest(self) -> None:
+        unclosed, self._unclosed = self._unclosed, None
+        if unclosed is not None:
+            await unclosed.discard()
 
     async def _drop_running(self) -> None:
         running = self._running
@@ -182,12 +202,14 @@ def _start_of(assignment: Assignment) -> tuple[str, int, int]:
     return assignment.node, assignment.epoch, assignment.start_epoch
 
 
-async def _within(seconds: float, what: str, end: Callable[[], "asyncio.Future[None] | object"]) -> None:
-    """A failure or a timeout is logged: what was not closed in time is fenced."""
+async def _within(seconds: float, what: str, end: Callable[[], "asyncio.Future[None] | object"]) -> bool:
+    """Whether it has ended well. A failure or a timeout is logged: what was not closed in time is fenced."""
     try:
         async with asyncio.timeout(seconds):
             await end()  # type: ignore[misc]
+        return True
     except TimeoutError:
         _log.error("%s a worker did not end within %.1f s", what, seconds)
     except Exception as error:
         _log.warning("%s a worker: %s", what, error)
+    return False

@@ -32,7 +32,7 @@ class PostgresLog:
     def __init__(self, state: PostgresLogState, options: LogOptions, resources: PostgresResources) -> None:
         self.log_id = state.log_id
         self.state = state
-        self._resources = resources
+        self._resources, self._appends = resources, resources.appends
         self._turn = LogTurn()
         self._tail = CachedTail(resources.cache)
         self._memory: MemoryTail | None = None
@@ -133,8 +133,7 @@ class PostgresLog:
         self._check_writable()
         if self.state.is_stale:
             return False
-        append = self._planned(frames, sync=True)
-        self._submit(append, partial(self._end_begun, on_end))
+        self._appends.submit(self._pending(self._planned(frames, sync=True), partial(self._end_begun, on_end)))
         self._turn.take_at_once()
         return True
 
@@ -153,11 +152,10 @@ class PostgresLog:
             append.sync = self._resources.flusher.is_full
         return append
 
-    def _submit(self, append: PlannedAppend, on_end: OnEnd) -> None:
-        pending = PendingAppend(
+    def _pending(self, append: PlannedAppend, on_end: OnEnd) -> PendingAppend:
+        return PendingAppend(
             self.state, append, partial(self._stored, on_end), is_publish=self._options.buffers_publishes
         )
-        self._resources.appends.submit(pending)
 
     def _stored(self, on_end: OnEnd, append: PlannedAppend | None, error: Exception | None) -> None:
         if append is not None:
@@ -177,7 +175,7 @@ class PostgresLog:
 
     async def _append_now(self, frames: Sequence[StampedFrame], *, sync: bool) -> None:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._submit(self._planned(frames, sync=sync), partial(resolve_append, future))
+        self._appends.submit(self._pending(self._planned(frames, sync=sync), partial(resolve_append, future)))
         await asyncio.shield(future)
 
     async def _append_to_memory(self, frames: Sequence[StampedFrame]) -> None:
@@ -207,10 +205,12 @@ class PostgresLog:
     async def restore_lost(self) -> None:
         """Stores again what the database has lost of commits that were not waited for."""
         async with self._turn:
+            if self.is_closed or self.is_buffering:  # a replay of the buffer begins with them
+                return
             found = await self._resources.recovery.look(self.state, PlannedAppend(self.state, ()))
             if found.append.frames:
                 future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-                self._submit(found.append, partial(resolve_append, future))
+                await self._appends.store(self._pending(found.append, partial(resolve_append, future)))
                 await future
 
     async def sync(self) -> None:

@@ -100,6 +100,7 @@ class PostgresStorage:
             )
         self.resources.flusher.restore = self._restore
         database.on_back = self._on_back
+        database.pool.on_connected = database.note_server
         self._logs: dict[str, PostgresLog] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._holder: asyncpg.Connection | None = None
@@ -322,6 +323,8 @@ class PostgresStorage:
             if not await self._lock(holder):
                 logger.warning("another process has taken the node id %s", self._settings.node_id)
         await self.resources.appends.settle_unknown()
+        await self.resources.flusher.restore_lost()
+        await self.resources.appends.settle_unknown()  # what has failed only now
         if self._replay is not None:
             for pending in await self._replay.run():
                 self.resources.appends.queue(pending)

@@ -201,16 +201,25 @@ class AppendBundler:
         while self._unknown:
             pending = self._unknown[0]
             if not await self._is_settled(pending):
-                try:
-                    if await self._send([pending]):
-                        continue
-                except _NotSent as error:
-                    raise error.reason from error
-                except Failure as error:
-                    if is_passing(error):
-                        raise
-                    await self._failed([pending], error)
+                await self.store(pending)
             self._unknown.remove(pending)
+
+    async def store(self, pending: PendingAppend) -> None:
+        """Ends it, also while the database may not be used otherwise. Raises StorageUnavailable when it is away: its
+        outcome is unknown then."""
+        while True:
+            try:
+                if not await self._send([pending]):
+                    return
+            except _NotSent as error:
+                raise self._database.failed(error.reason) from error
+            except Failure as error:
+                if is_passing(error):
+                    raise self._database.failed(error) from error
+                await self._failed([pending], error)
+                return
+            if await self._is_settled(pending):
+                return
 
     async def close(self) -> None:
         """Appends whose outcome is unknown stay unknown: the next owner finds out."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from quiver.model.errors import QuiverError
+from quiver.model.errors import QuiverError, StorageUnavailable
 from quiver.model.limits import MIB
 from quiver.storage.postgres.appending.state import PostgresLogState
 from quiver.storage.postgres.database.database import Database
@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_BYTES = 32 * MIB
 _INTERVAL_SECONDS = 0.5
+_RESTORE_SECONDS = 5.0
+"""How long a log is waited for that is busy: what it is busy with ends with the connection that was lost."""
 
 
 class CommitFlusher:
@@ -83,15 +85,32 @@ class CommitFlusher:
             task.add_done_callback(self._tasks.discard)
         await asyncio.shield(self._next)
 
+    async def restore_lost(self) -> None:
+        """The database is back: it gets what it has lost before anybody reads, who would take it for a hole.
+
+        Raises an error when the database is gone again.
+        """
+        for log in await self._flush_all(while_away=True) if self._states else ():
+            log_id = self._states[log].log_id
+            try:
+                async with asyncio.timeout(_RESTORE_SECONDS):
+                    await self._restore(log)
+            except StorageUnavailable:
+                raise
+            except QuiverError as error:
+                logger.error("%s: what the database has lost cannot be stored again: %s", log_id, error)
+
+    async def _restore(self, log: int) -> None:
+        if self.restore is not None:
+            await self.restore(log)
+
     async def _run(self, result: "asyncio.Future[None]") -> None:
         if self._running is not None:
             await asyncio.wait([self._running])
         self._running, self._next = result, None
         try:
-            lost = await self._flush_all()
-            for log in lost:
-                if self.restore is not None:
-                    await self.restore(log)
+            for log in await self._flush_all():
+                await self._restore(log)
         except BaseException as error:
             result.set_exception(error)
             result.exception()  # whoever waits gets it; nobody may be waiting
@@ -103,9 +122,10 @@ class CommitFlusher:
             if self._running is result:
                 self._running = None
 
-    async def _flush_all(self) -> list[int]:
+    async def _flush_all(self, *, while_away: bool = False) -> list[int]:
+        """Returns the logs that end before what was committed."""
         before = {log: (state.frames_end, state.unsynced, len(state.unsynced)) for log, state in self._states.items()}
-        rows = await self._database.fetch("flush", list(before))
+        rows = await self._database.fetch("flush", list(before), while_away=while_away)
         ends = {row[0]: row[1] for row in rows}
         lost = []
         for log, (end, frames, count) in before.items():

@@ -1,7 +1,7 @@
 """Connections to one database: few, kept open while they are used, and closed when they are idle."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import asyncpg
@@ -40,6 +40,8 @@ class ConnectionPool:
         self._looking: asyncio.TimerHandle | None = None
         self.on_slow: Callable[[], None] | None = None
         """Called about once a second while a connection is in use for long."""
+        self.on_connected: Callable[[asyncpg.Connection], Awaitable[None]] | None = None
+        """Awaited with each new connection before it is taken."""
 
     @property
     def size(self) -> int:
@@ -54,7 +56,7 @@ class ConnectionPool:
                 if not connection.is_closed():
                     break
             else:
-                connection = await self.connect()
+                connection = await self._new()
         except BaseException:
             self._places.release()
             raise
@@ -62,6 +64,16 @@ class ConnectionPool:
         self._taken[connection] = loop.time()
         if self._looking is None:
             self._looking = loop.call_later(_LOOK_SECONDS, self._look)
+        return connection
+
+    async def _new(self) -> asyncpg.Connection:
+        connection = await self.connect()
+        try:
+            if self.on_connected is not None:
+                await self.on_connected(connection)
+        except BaseException:
+            connection.terminate()
+            raise
         return connection
 
     def _look(self) -> None:

@@ -35,6 +35,7 @@ class Database:
         self.is_closed = False
         self._retrying: asyncio.Task[None] | None = None
         self._probing: asyncio.Task[None] | None = None
+        self._server_life: Any = None
         self.pool.on_slow = self._on_slow
 
     def check(self) -> None:
@@ -65,6 +66,8 @@ class Database:
         is_usable = False
         try:
             connection = await self.pool.take()
+            if not while_away:
+                self.check()  # an outage may have been noticed meanwhile
             yield connection
             is_usable = True
         except QuiverError:
@@ -94,6 +97,12 @@ class Database:
         self.pool.drop_idle()
         if self._retrying is None and not self.is_closed:
             self._retrying = asyncio.get_running_loop().create_task(self._retry())
+
+    async def note_server(self, connection: asyncpg.Connection) -> None:
+        """For new connections to a primary: it may have crashed and be back before the others have ended."""
+        before, self._server_life = self._server_life, await connection.fetchval(sql("server_life"))
+        if self.problem is None and before not in (None, self._server_life):
+            self.lose("the server was started again")
 
     def _on_slow(self) -> None:
         if self._probing is None and not self.is_closed:

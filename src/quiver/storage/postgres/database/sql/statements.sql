@@ -232,16 +232,21 @@ order by h.revision, h.key
 -- coordination_grant_lease
 select coordination_grant_lease($1)
 
--- coordination_keep_alive
+-- coordination_keep_alive: also when its time is up, as long as nobody has ended it
 update coordination_lease set ends_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
-where id = $1 and ends_at > clock_timestamp()
+where id = $1
 returning id
 
 -- coordination_end_lease
 select coordination_end_leases($1, $2)
 
 -- coordination_next_end: in how many milliseconds the next lease ends
-select greatest(0, ceil(extract(epoch from min(ends_at) - clock_timestamp()) * 1000))::bigint from coordination_lease
+select greatest(0, ceil(extract(epoch from
+    greatest(min(ends_at), coordination_leases_last_until()) - clock_timestamp()) * 1000))::bigint
+from coordination_lease having count(*) > 0
+
+-- server_life: another one after every start, crash and promotion
+select coordination_leases_last_until()
 
 -- installation
 select (select system_identifier from pg_control_system()) || '/' || oid || '/' || $1::text
