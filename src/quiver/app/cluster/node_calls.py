@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from quiver.app.cluster.idle_calls import IdleCalls, IdleHandler, ReplicateIdle, is_idle
 from quiver.links.peers import Peers
 from quiver.links.request import Handlers, PeerRequest, Reply
+from quiver.log.files.write_error import storage_error
 from quiver.replication.messages import (
     Buffer,
     Message,
@@ -41,8 +42,15 @@ class NodeCalls:
 
 
 def serve_node_calls(handlers: Handlers, replicas: Replicas) -> None:
+    async def follow(message: Message, payload: Buffer = b"") -> Position:
+        """The leader tries again: a disk that is full may have room then."""
+        try:
+            return await replicas.handle(message, payload)
+        except OSError as error:
+            raise storage_error(f"the replicas of worker {message.unit}", error) from error
+
     async def handle(request: Replicate, payload: memoryview) -> Reply[bytes]:
-        return Reply(encode(await replicas.handle(decode_message(request.message), payload)))
+        return Reply(encode(await follow(decode_message(request.message), payload)))
 
     handlers.add(Replicate, handle)
-    handlers.add(ReplicateIdle, IdleHandler(replicas.handle))
+    handlers.add(ReplicateIdle, IdleHandler(follow))
