@@ -3,6 +3,24 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from quiver.model.errors import NotSupported
+
+
+def no_cluster() -> NotSupported:
+    """What a broker that is alone refuses to do with nodes."""
+    return NotSupported(
+        "this broker is alone on its data directory, so there is no node to drain or remove, and nothing to rebalance"
+        " or reassign: start a cluster with quiver serve --cluster NAME --etcd HOSTS --node-id N"
+    )
+
+
+def no_replicas() -> NotSupported:
+    """What brokers on one database refuse to do with replicas."""
+    return NotSupported(
+        "brokers on one database have no replicas to reassign, because PostgreSQL keeps the messages: move workers"
+        " between brokers with quiver cluster drain or rebalance"
+    )
+
 
 class ReplicaSet(NamedTuple):
     """Nodes, by their ids."""
@@ -38,7 +56,8 @@ class MemberNode(NamedTuple):
     node: str
     state: str
     """joining: no replica of it is in sync yet; alive, draining, or dead: its lease has ended."""
-    workers: list[int]
+    leaders: list[int]
+    """Units that it leads: workers that it runs."""
     is_controller: bool
     host: str = ""
     native_port: int = 0
@@ -138,5 +157,5 @@ class ClusterMembership(Protocol):
         ...
 
     async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
-        """What is on its way goes back; the same error."""
+        """What is on its way goes back; the same error, and NotSupported where there are no replicas."""
         ...

@@ -11,9 +11,10 @@ from quiver.broker.members import (
     ReassignmentOptions,
     ReassignmentProgress,
     WorkerPlace,
+    no_cluster,
 )
 from quiver.cluster.placement import Placement
-from quiver.model.errors import NotSupported, ReassignmentNotFound
+from quiver.model.errors import ReassignmentNotFound
 from quiver.model.names import StartEpoch, sole_leader_epoch
 from quiver.system.clock import Clock
 from quiver.topics.partitions import Partitions
@@ -94,18 +95,18 @@ class NodeStatus:
         return []
 
     async def drain(self, node: str, *, ends: bool = False) -> MemberNode:
-        raise _alone()
+        raise no_cluster()
 
     async def remove(self, node: str, *, dry_run: bool = False) -> list[WorkerPlace]:
-        raise _alone()
+        raise no_cluster()
 
     async def rebalance(self, *, dry_run: bool = False) -> list[WorkerPlace]:
-        raise _alone()
+        raise no_cluster()
 
     async def reassign(
         self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
     ) -> ReassignmentProgress:
-        raise _alone()
+        raise no_cluster()
 
     def reassignments(self) -> list[ReassignmentProgress]:
         return []
@@ -114,8 +115,4 @@ class NodeStatus:
         raise ReassignmentNotFound(reassignment=number)
 
     async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
-        raise ReassignmentNotFound(reassignment=number)
-
-
-def _alone() -> NotSupported:
-    return NotSupported(feature="a cluster of one broker on a data directory")
+        raise no_cluster()

@@ -65,6 +65,12 @@ class TcpNetwork:
         raise OSError(f"{host} has no address")
 
 
+async def addresses_of(host: str, port: int) -> list[str]:
+    """What the resolver of the system says of a name. OSError where it has none."""
+    found: list[Any] = list(await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM))
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
 class OpenedNetwork:
     """Listens on what was opened before, by `open_listeners`; dials like any other."""
 

@@ -2,7 +2,9 @@
 
 import json
 import socket
+from pathlib import Path
 
+from blackbox.cluster.replicated_nodes import StartBroker
 from blackbox.processes.cli_process import run_cli
 from etcd_cluster import EtcdCluster
 
@@ -29,3 +31,17 @@ def test_members_that_respond_and_members_that_do_not(etcd: EtcdCluster) -> None
     wrong = run_cli("", "cluster", "etcd", "etcd://host")
     assert wrong.returncode
     assert b"the address has no name" in wrong.stderr
+
+
+def test_a_name_is_looked_up(etcd: EtcdCluster, start_broker: StartBroker, tmp_path: Path) -> None:
+    """Of its addresses one responds; the others, if the machine has some, are told."""
+    hosts = f"localhost:{etcd.members[0].port}"
+    done = run_cli("", "cluster", "etcd", f"etcd://{hosts}/names", "--output", "json")
+    assert not done.returncode, done.stderr
+    members = json.loads(done.stdout)["members"]
+    assert [member["problem"] for member in members].count(None) == 1
+    assert all(member["endpoint"].startswith(hosts) for member in members)
+    alone = ("--cluster", "names", "--etcd", hosts, "--node-id", "1", "--replication-factor", "1")
+    node = start_broker(*alone, data_dir=tmp_path / "node", wait=False)
+    node.wait_ready(60.0)
+    assert node.request("GET", "/cluster/health")[1]["status"] == "ok"

@@ -1,5 +1,6 @@
 """The cluster's routes on a broker that is alone, with one worker and with several: it is the only node."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -85,6 +86,33 @@ def test_partitions_page_by_page(broker: BrokerProcess) -> None:
 )
 def test_what_is_refused(broker: BrokerProcess, path: str, status: int, code: str) -> None:
     assert get(broker, path, status)["code"] == code
+
+
+MOVE = {"units": [{"unit": 0, "new_replicas": ["1", "2"]}]}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "command"),
+    [
+        ("POST", "/admin/reassignment", MOVE, "reassign 0 1,2"),
+        ("POST", "/admin/reassignment", MOVE | {"dry_run": True}, "reassign 0 1,2 --dry-run"),
+        ("DELETE", "/admin/reassignment/1", None, "reassignments 1 --cancel"),
+        ("POST", "/cluster/nodes/1/drain", None, "drain 1"),
+        ("DELETE", "/cluster/nodes/1/drain", None, "drain 1 --end"),
+        ("DELETE", "/cluster/nodes/1", None, "remove 1"),
+        ("POST", "/cluster/rebalance", {"dry_run": True}, "rebalance --dry-run"),
+    ],
+)
+def test_what_needs_a_cluster_says_how_to_get_one(
+    broker: BrokerProcess, method: str, path: str, body: Any, command: str
+) -> None:
+    status, document = broker.request(method, path, body)
+    assert (status, document["code"], document["retryable"]) == (501, "not_supported", False), document
+    assert "start a cluster with quiver serve --cluster" in document["error"]
+    shown = Cli(broker.address)("cluster", *command.split(), fails=True).stderr.decode()
+    assert "start a cluster with quiver serve --cluster" in " ".join(shown.split())
+    listed = Cli(broker.address)("cluster", "reassignments", "-o", "json").stdout
+    assert json.loads(listed) == get(broker, "/admin/reassignment") == {"reassignments": []}
 
 
 def test_the_health_of_the_cluster(broker: BrokerProcess, worker_count: int) -> None:

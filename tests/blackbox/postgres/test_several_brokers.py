@@ -258,6 +258,15 @@ def test_workers_are_drained_and_nodes_are_told_apart(brokers: Brokers, tmp_path
         200,
         {"dry_run": False, "moving": {}, "leaving": {}},
     )
+    for method, path, body, command in (
+        ("POST", "/admin/reassignment", {"units": [{"unit": 0, "new_replicas": ["n0"]}]}, ("reassign", "0", "n0")),
+        ("DELETE", "/admin/reassignment/1", None, ("reassignments", "1", "--cancel")),
+    ):
+        code, refused = first.request(method, path, body)
+        assert (code, refused["code"]) == (501, "not_supported")
+        told = run_cli(second.address, "cluster", *command).stderr.decode()
+        for text in (refused["error"], " ".join(told.split())):
+            assert "move workers between brokers with quiver cluster drain or rebalance" in text
     shown = run_cli(second.address, "cluster", "nodes").stdout.decode()
     assert re.search(r"n0 +draining.*\nn1 +alive +0,1,2,3", shown), shown
     assert run_cli(second.address, "cluster", "drain", "n0", "--end").returncode == 0

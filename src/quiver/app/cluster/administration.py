@@ -7,14 +7,14 @@ from quiver.app.cluster.assignments import Assignments
 from quiver.app.cluster.hosting import Hosting
 from quiver.app.cluster.replicas.reassignments import Reassignments
 from quiver.app.cluster.replicas.replica_sets import ReplicaSets, Units, shown_replicas
-from quiver.broker.members import MemberNode, ReassignmentOptions, ReassignmentProgress, WorkerPlace
+from quiver.broker.members import MemberNode, ReassignmentOptions, ReassignmentProgress, WorkerPlace, no_replicas
 from quiver.cluster.membership import records
 from quiver.cluster.membership.controlling import Controlling
 from quiver.cluster.membership.session import Session
 from quiver.cluster.membership.state import ClusterState
 from quiver.cluster.ownership import Assignment, changed_assignments
 from quiver.coordination.port import Delete, Put
-from quiver.model.errors import NodeInUse, NodeNotFound, NotSupported, ReassignmentNotFound
+from quiver.model.errors import NodeInUse, NodeNotFound, ReassignmentNotFound
 
 NOBODY = Assignment("", 0)
 
@@ -159,7 +159,7 @@ class Administration:
         self, targets: Mapping[int, Sequence[str]], options: ReassignmentOptions, *, dry_run: bool
     ) -> ReassignmentProgress:
         if self.replica_moves is None:
-            raise NotSupported(feature="a list of replicas: brokers on one database have none of their own")
+            raise no_replicas()
         return await self.replica_moves.begin(targets, options, dry_run=dry_run)
 
     def reassignments(self) -> list[ReassignmentProgress]:
@@ -172,5 +172,5 @@ class Administration:
 
     async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
         if self.replica_moves is None:
-            raise ReassignmentNotFound(reassignment=number)
+            raise no_replicas()
         return await self.replica_moves.cancel(number)

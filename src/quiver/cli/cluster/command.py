@@ -27,7 +27,7 @@ _SHARED_COLUMNS = ("worker", "state", "node", "next_node", "uptime", "partitions
 _REPLICATED_COLUMNS = ("worker", "state", "node", "epoch", "replicas", "isr", "adding", "partitions", "group_shards")
 _REASSIGNMENT_COLUMNS = ("id", "state", "percent", "units", "partitions", "started", "ended")
 _MOVE_COLUMNS = ("unit", "state", "old_replicas", "new_replicas", "replicas", "isr", "partitions")
-_NODE_COLUMNS = ("node", "state", "workers", "is_controller", "host", "native_port", "http_port", "version", "tags")
+_NODE_COLUMNS = ("node", "state", "leads", "is_controller", "host", "native_port", "http_port", "version", "tags")
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The id of a broker: see `quiver cluster nodes`.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
 
@@ -63,7 +63,7 @@ def status(
 def nodes(
     address: AddressOption = DEFAULT_ADDRESS, http: HttpOption = None, output: OutputOption = Output.TABLE
 ) -> None:
-    """Show the brokers that share a database, and which workers each of them runs."""
+    """Show the nodes of a cluster or the brokers that share a database, and which workers each of them leads."""
     with connect(address) as q:
         document = http_source(q, http).get("/cluster/nodes").document()
     if output is not Output.TABLE:
@@ -235,7 +235,7 @@ def _summary(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _show_nodes(nodes: list[dict[str, Any]]) -> None:
-    rows = [node | {"workers": _joined(node["workers"]), "tags": _tags(node["tags"])} for node in nodes]
+    rows = [node | {"leads": _joined(node["leaders"]), "tags": _tags(node["tags"])} for node in nodes]
     show_rows(rows, Output.TABLE, columns=_NODE_COLUMNS)
 
 

@@ -6,9 +6,10 @@ from contextlib import aclosing, closing
 from statistics import median
 from typing import Any
 
-from quiver.coordination.etcd.address import EtcdAddress
+from quiver.coordination.etcd.address import Endpoint, EtcdAddress
 from quiver.coordination.etcd.client import FAILED, EtcdClient, Refused
 from quiver.coordination.etcd.coordination import EtcdCoordination
+from quiver.coordination.etcd.members import expanded
 from quiver.coordination.etcd.messages import StatusAnswer
 from quiver.coordination.port import Put
 from quiver.model.errors import CoordinationUnavailable
@@ -24,7 +25,7 @@ async def check_etcd(address: EtcdAddress) -> dict[str, Any]:
     """Writes a key of its own, which goes with its lease. Raises CoordinationUnavailable, InvalidSetting."""
     engine = EtcdCoordination(address)
     try:
-        members = await asyncio.gather(*(_member(address, number) for number in range(len(address.endpoints))))
+        members = await asyncio.gather(*(_member(address, each) for each in await expanded(address.endpoints)))
         if all(member["version"] is None for member in members):
             raise CoordinationUnavailable(problem=members[0]["problem"])
         return {"name": address.name, "members": members} | await _times(engine)
@@ -32,8 +33,7 @@ async def check_etcd(address: EtcdAddress) -> dict[str, Any]:
         await engine.close()
 
 
-async def _member(address: EtcdAddress, number: int) -> dict[str, Any]:
-    endpoint = address.endpoints[number]
+async def _member(address: EtcdAddress, endpoint: Endpoint) -> dict[str, Any]:
     with closing(EtcdClient(address._replace(endpoints=(endpoint,)))) as client:
         client.call_seconds = _MEMBER_SECONDS
         try:

@@ -31,7 +31,6 @@ export function nodeTable({ node, nodes, units }, isShared) {
       },
       { name: "Rack", class: "key", cell: (row) => row.tags.rack ?? "–" },
       { name: "Replicas", number: true, about: "Units that it stores", cell: (row) => count(stored(row.node)) },
-      { name: "Workers", number: true, about: "That it runs", cell: (row) => count(row.workers.length) },
       { name: "Leads", class: "grow", about: "Units", cell: (row) => row.leaders.join(", ") || "–" },
       { name: "Address", class: "mono wide", cell: (row) => (row.host ? `${row.host}:${row.http_port}` : "–") },
       { name: "Version", class: "wide", cell: (row) => row.version ?? "–" },

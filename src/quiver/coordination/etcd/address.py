@@ -14,9 +14,15 @@ _FILES = ("ca", "cert", "key")
 class Endpoint(NamedTuple):
     host: str
     port: int
+    address: str = ""
+    """The one that is used where the host is a name with several."""
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return f"{self.authority} ({self.address})" if self.address else self.authority
 
 
 class Credentials(NamedTuple):

@@ -10,6 +10,7 @@ import msgspec
 
 from quiver.coordination.etcd.address import Endpoint, EtcdAddress
 from quiver.coordination.etcd.connection import HttpConnection, NoHttp, Response
+from quiver.coordination.etcd.members import Members
 from quiver.coordination.etcd.messages import Answer, Header, Refusal, TokenAnswer, decode, encode
 from quiver.model.errors import CoordinationUnavailable, InvalidSetting
 from quiver.system.backoff import Backoff
@@ -56,8 +57,7 @@ class EtcdClient:
         self.call_seconds = _CALL_SECONDS
         """For a call with all its attempts."""
         self._network = network or TcpNetwork()
-        self._position = 0
-        """Of the endpoint that is used."""
+        self.members = Members(address.endpoints)
         self._idle: list[HttpConnection] = []
         self._token = ""
         self._cluster_id = 0
@@ -67,13 +67,18 @@ class EtcdClient:
 
     @property
     def endpoint(self) -> Endpoint:
-        return self.address.endpoints[self._position]
+        return self.members.current
+
+    async def use(self) -> Endpoint:
+        """The endpoint for another attempt."""
+        await self.members.look_up()
+        return self.endpoint
 
     def leave(self, endpoint: Endpoint, problem: object) -> None:
         """The next endpoint is used from now on, unless that has happened already."""
         self.problem = f"{endpoint}: {str(problem) or type(problem).__name__}"
         if endpoint == self.endpoint:
-            self._position = (self._position + 1) % len(self.address.endpoints)
+            self.members.leave()
             self._close_idle()
 
     def close(self) -> None:
@@ -86,7 +91,7 @@ class EtcdClient:
         try:
             async with asyncio.timeout(self.call_seconds):
                 while True:
-                    endpoint, is_sent = self.endpoint, False
+                    endpoint, is_sent = await self.use(), False
                     try:
                         connection = await self._connection(endpoint)
                         is_sent = True
@@ -99,7 +104,7 @@ class EtcdClient:
                         self.leave(endpoint, refused)
                     if is_sent and not may_repeat:
                         raise self.unavailable()
-                    if self._position == 0:
+                    if self.members.is_first:
                         await asyncio.sleep(backoff.next_seconds())
         except TimeoutError:
             self.problem = self.problem or f"{self.endpoint}: no response within {self.call_seconds:.0f} s"
@@ -200,7 +205,7 @@ class EtcdClient:
             if self._token != old_token:
                 return
             request = {"name": credentials.user, "password": credentials.password}
-            endpoint = self.endpoint
+            endpoint = await self.use()
             connection = await HttpConnection.open(endpoint, self.address, self._network, _DIAL_SECONDS)
             try:
                 response = await self._post(connection, "/v3/auth/authenticate", encode(request), "")

@@ -29,7 +29,7 @@ class HttpConnection:
 
     @classmethod
     async def open(cls, endpoint: Endpoint, address: EtcdAddress, network: Network, timeout: float) -> Self:
-        sock = await network.dial(endpoint.host, endpoint.port, timeout)
+        sock = await network.dial(endpoint.address or endpoint.host, endpoint.port, timeout)
         try:
             async with asyncio.timeout(timeout):
                 name = endpoint.host if address.tls else None
@@ -76,7 +76,7 @@ class HttpConnection:
     def _send(self, path: str, body: bytes, token: str) -> None:
         headers = [
             f"POST {path} HTTP/1.1",
-            f"Host: {self.endpoint}",
+            f"Host: {self.endpoint.authority}",
             "Content-Type: application/json",
             "Grpc-Metadata-hasleader: true",  # a member that lost its cluster ends a watch instead of waiting
             f"Content-Length: {len(body)}",

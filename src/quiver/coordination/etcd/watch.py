@@ -30,7 +30,7 @@ class EtcdWatch:
     async def batches(self) -> AsyncGenerator[ChangeBatch | None, None]:
         backoff = Backoff(0.05, 1.0)
         while True:
-            endpoint, problem = self._client.endpoint, "it has ended"
+            endpoint, problem = await self._client.use(), "it has ended"
             try:
                 async with aclosing(self._results(endpoint)) as results:
                     async for result in results:

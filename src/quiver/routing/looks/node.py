@@ -11,9 +11,10 @@ from quiver.broker.members import (
     ReassignmentOptions,
     ReassignmentProgress,
     WorkerPlace,
+    no_cluster,
 )
 from quiver.broker.node import ClusterStatus, MissingWorker
-from quiver.model.errors import NotSupported, QuiverError, ReassignmentNotFound
+from quiver.model.errors import QuiverError, ReassignmentNotFound
 from quiver.routing.looks.repeated_look import RepeatedLook
 from quiver.routing.looks.requests import GetHealth, GetStatus
 from quiver.routing.scatter import Look, Scatter
@@ -83,13 +84,11 @@ class RoutedNode:
         return self.members.reassignment(number)
 
     async def cancel_reassignment(self, number: int) -> ReassignmentProgress:
-        if self.members is None:
-            raise ReassignmentNotFound(reassignment=number)
-        return await self.members.cancel_reassignment(number)
+        return await self._several().cancel_reassignment(number)
 
     def _several(self) -> ClusterMembership:
         if self.members is None:
-            raise NotSupported(feature="a cluster of one broker on a data directory")
+            raise no_cluster()
         return self.members
 
 

@@ -17,6 +17,7 @@ from quiver.model.errors import (
     NodeNotFound,
     NotSupported,
     PartitionNotFound,
+    QuiverError,
     ReassignmentNotFound,
     TopicNotFound,
 )
@@ -257,13 +258,13 @@ def _move(
 def reassignment_routes(broker: "Facade") -> Routes:
     routes = ReassignmentRoutes(broker)
 
-    def of_one(handler: Any, summary: str) -> Operation:
+    def of_one(handler: Any, summary: str, *errors: type[QuiverError]) -> Operation:
         return Operation(
             handler=handler,
             summary=summary,
             tag="Cluster",
             response=ReassignmentResponse,
-            errors=(ReassignmentNotFound,),
+            errors=(ReassignmentNotFound, *errors),
         )
 
     return {
@@ -288,6 +289,6 @@ def reassignment_routes(broker: "Facade") -> Routes:
         },
         "/admin/reassignment/{id}": {
             "GET": of_one(routes.get, "The progress of a reassignment"),
-            "DELETE": of_one(routes.cancel, "Cancel a reassignment: units on their way go back"),
+            "DELETE": of_one(routes.cancel, "Cancel a reassignment: units on their way go back", NotSupported),
         },
     }

@@ -69,8 +69,8 @@ class ClusterNodeResponse(msgspec.Struct, kw_only=True):
         str,
         Meta(description="joining (no replica of it is in sync yet), alive, draining, or dead: its lease has ended."),
     ]
-    workers: Annotated[list[int], Meta(description="That it runs.")]
-    leaders: Annotated[list[int], Meta(description="Units that it leads: those of its workers.")]
+    leaders: Annotated[list[int], Meta(description="Units that it leads: it runs their workers.")]
+    workers: Annotated[list[int], Meta(description="Another name for `leaders`: the same list.")]
     tags: Annotated[dict[str, str], Meta(description="Where it is: its rack, if it has one.")]
     is_controller: Annotated[bool, Meta(description="It decides who runs what.")]
     host: str | None = None
@@ -258,8 +258,8 @@ def _member(node: MemberNode) -> ClusterNodeResponse:
     shown = ClusterNodeResponse(
         node=node.node,
         state=node.state,
-        workers=node.workers,
-        leaders=node.workers,
+        leaders=node.leaders,
+        workers=node.leaders,
         tags={"rack": node.rack} if node.rack else {},
         is_controller=node.is_controller,
     )
