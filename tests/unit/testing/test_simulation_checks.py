@@ -240,6 +240,9 @@ def test_members_of_a_group(history: History) -> None:
     assert len(list(group._check_fencing())) == 1, "n has heard late of a generation that is over"
     committed.details["member"] = "n"
     assert "n has committed t-0, which m has since generation 3" in found(group)
+    done(history, "assign", partition="t-0", member="a", generation=3)
+    done(history, "commit", partition="t-0", offset=5, member="a")
+    assert len(list(group._check_fencing())) == 2, "m has given it back, and a got it in the same generation"
 
 
 def test_catalogue(history: History) -> None:

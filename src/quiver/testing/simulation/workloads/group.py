@@ -270,14 +270,15 @@ class GroupWorkload:
         )
 
     def _check_fencing(self) -> Iterator[Violation]:
-        """Only the owner of a partition can commit it: the member that has it in the highest generation. Others may
-        hear of an earlier one only now."""
+        """Only the owner of a partition can commit it: the member that got it last, in the highest generation. Others
+        may get to know of an earlier one only now."""
         owner: dict[str, tuple[int, str]] = {}
         for event in self._history.of("assign", "commit"):
             partition, member = event.details["partition"], event.details["member"]
             generation, known = owner.get(partition, (-1, member))
             if event.what == "assign":
-                owner[partition] = max((generation, known), (event.details["generation"], member))
+                if event.details["generation"] >= generation:
+                    owner[partition] = event.details["generation"], member
             elif event.outcome == "ok" and known != member:
                 yield Violation(
                     f"{member} has committed {partition}, which {known} has since generation {generation}"
