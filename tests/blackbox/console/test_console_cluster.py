@@ -131,6 +131,7 @@ def test_a_broker_that_is_alone_is_the_only_node(console: ConsolePage) -> None:
     expect(units).to_contain_text("running")
     expect(main).not_to_contain_text("Reassignments")
     expect(main.get_by_role("button")).to_have_count(0)
+    expect(main).to_contain_text("draining, rebalancing and reassigning are for clusters of several nodes")
     expect(console.commands.first).to_have_text("quiver cluster status")
 
 

@@ -72,6 +72,7 @@ def test_what_is_known_of_a_stopped_worker_is_shown_at_once(asked: OneWorker) ->
             assert shown[field] == before[field], "what it said last"
         assert asked.get("/cluster")["units"][stopped]["leader"] is None
         assert asked.get("/cluster/health")["units_without_leader"] == [stopped]
+        assert stopped not in asked.get("/cluster/nodes")["nodes"][0]["leaders"]
     finally:
         os.kill(before["pid"], signal.SIGCONT)
     wait_until(lambda: asked.worker(stopped)["state"] == "running", SECONDS, "it responds again")

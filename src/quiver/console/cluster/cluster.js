@@ -77,7 +77,7 @@ function draw(view, [cluster, health, { reassignments }], problem) {
 }
 
 const ALONE =
-  "This broker is alone on its data directory, so there is nothing to drain, remove or reassign: nodes of a cluster share what there is to do.";
+  "This broker is alone on its data directory: draining, rebalancing and reassigning are for clusters of several nodes.";
 
 const begin = () => h("button", { onclick: () => void askPartition() }, "Reassign a partition");
 

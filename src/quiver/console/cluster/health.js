@@ -7,12 +7,15 @@ const NAMED_UNITS = 8;
 /** @param {any} health */
 export function summary(health) {
   const missing = health.nodes - health.nodes_alive;
+  const refusing = health.units_refusing.filter(
+    (/** @type {number} */ unit) => !health.units_without_leader.includes(unit),
+  );
   const taking = health.units_behind.filter((/** @type {number} */ unit) => !health.units_refusing.includes(unit));
   const parts = [
     missing ? `${count(missing)} of ${count(health.nodes)} ${missing === 1 ? "nodes is" : "nodes are"} dead` : "",
     health.controller === null ? "no node is the controller" : "",
     about(health, health.units_without_leader, "has", "have", "no leader"),
-    about(health, health.units_refusing, "takes", "take", "no writes until more replicas are in sync"),
+    about(health, refusing, "takes", "take", "no writes until more replicas are in sync"),
     about(health, taking, "has", "have", "replicas that are not in sync"),
     about(health, health.units_moving, "is", "are", "being reassigned"),
   ].filter(Boolean);

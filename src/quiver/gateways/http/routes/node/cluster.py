@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from quiver.broker.members import ClusterMembers, MemberNode
-from quiver.broker.node import MissingWorker, WorkerStatus
+from quiver.broker.node import ClusterStatus, MissingWorker, WorkerStatus
 from quiver.cluster.placement import CONTROLLER
 from quiver.gateways.http.operation import Handler, Operation, Routes
 from quiver.gateways.http.request import Request
@@ -145,7 +145,7 @@ class ClusterRoutes:
                 worker.node, worker.next_node, worker.epoch = place.node, place.next_node or None, place.epoch
                 for name, value in () if place.replicas is None else place.replicas._asdict().items():
                     setattr(worker, name, value)
-        members = status.members or self._alone(sorted(workers))
+        members = status.members or self._alone(status)
         response = ClusterResponse(
             node_id=self._broker.node_id,
             workers=[workers[n] for n in sorted(workers)],
@@ -158,10 +158,10 @@ class ClusterRoutes:
             response.topics = {topic.name: self._owners(topic) for topic in self._broker.topics()}
         return Response(response)
 
-    def _alone(self, workers: list[int]) -> ClusterMembers:
-        """A broker on a data directory as the only node."""
-        node = self._broker.node_id
-        return ClusterMembers(node, [MemberNode(node, "alive", workers, is_controller=True)])
+    def _alone(self, status: ClusterStatus) -> ClusterMembers:
+        """A broker on a data directory as the only node. A unit whose worker does not respond has no leader."""
+        node, leads = self._broker.node_id, [each.worker for each in status.workers]
+        return ClusterMembers(node, [MemberNode(node, "alive", leads, is_controller=True)])
 
     def _owners(self, topic: Any) -> list[int]:
         return list(self._broker.unit_workers(topic))
@@ -170,8 +170,7 @@ class ClusterRoutes:
         members = await self._broker.node.nodes()
         if members is None:
             status = await self._broker.node.cluster()
-            workers = {each.worker for each in status.workers} | {each.worker for each in status.missing}
-            members = self._alone(sorted(workers))
+            members = self._alone(status)
         return Response(ClusterNodesResponse(node=members.node, nodes=_shown(members)))
 
     async def drain(self, request: Request) -> Response:
