@@ -14,6 +14,7 @@ from quiver.cluster.placement import ALONE, Placement
 from quiver.coordination.port import Coordination
 from quiver.links.peers import Peers
 from quiver.model.errors import InvalidSetting
+from quiver.queues.partition.frame_cache import FrameCache
 from quiver.routing.facade import Facade
 from quiver.routing.worker import Worker
 from quiver.storage.compactor import process_compactor
@@ -127,7 +128,12 @@ async def start_worker(config: Config, seat: WorkerSeat, inbox: InboxReader) -> 
     return RunningBroker(Data(storage), worker.local, worker.broker), worker.peers
 
 
-def _settings(config: Config, placement: Placement, replicas: ReplicaCounts = ONE_REPLICA) -> BrokerSettings:
+def _settings(
+    config: Config,
+    placement: Placement,
+    replicas: ReplicaCounts = ONE_REPLICA,
+    frames: FrameCache | None = None,
+) -> BrokerSettings:
     return BrokerSettings(
         auto_create=config.auto_create,
         topic_defaults=config.topic_defaults,
@@ -135,6 +141,7 @@ def _settings(config: Config, placement: Placement, replicas: ReplicaCounts = ON
         delivery_history=History(config.delivery_history_ms, config.delivery_history_bytes),
         placement=placement,
         replicas=replicas,
+        frames=frames,
     )
 
 
@@ -172,8 +179,10 @@ async def _start_in_cluster(config: Config) -> RunningBroker:
 
 
 def _new_broker(config: Config, replicas: ReplicaCounts = ONE_REPLICA) -> "NewBroker":
+    frames = FrameCache()
+
     def new_broker(placement: Placement, storage: Storage, coordination: Coordination) -> Broker:
-        settings = _settings(config, placement, replicas)
+        settings = _settings(config, placement, replicas, frames)
         return Broker(storage, limits=config.limits, settings=settings, coordination=coordination)
 
     return new_broker

@@ -164,7 +164,7 @@ class Server:
         build, broker = build_info(), running.broker
         held_bytes = {
             "requests": lambda: budget.held_bytes,
-            "queue_frames": lambda: sum(each.queues.cached_bytes for each in running.brokers),
+            "queue_frames": lambda: sum(each.size_bytes for each in {each.queues.frames for each in running.brokers}),
         }
         process = Build(build.version, build.git_commit, self._clock.now_ms())
         broker.metrics.sources.append(ProcessNumbers(process, http.machine, http.lag, held_bytes))

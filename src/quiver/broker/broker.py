@@ -43,6 +43,7 @@ from quiver.partition.partition import Appended, Frame
 from quiver.queues.context import QueueContext
 from quiver.queues.depth import QueueDepths
 from quiver.queues.leases import QueueLeases
+from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.service import Queues
 from quiver.queues.stats import QueueStats
 from quiver.schedules.service import ScheduleContext, Schedules
@@ -171,7 +172,12 @@ class Broker:
             self._catalogue, self.move_targets, self.topic_admin, groups=self.groups, clock=self.clock
         )
         context = QueueContext(
-            self.clock, SteadyClock(self.clock), randomness, self.limits, self.settings.delivery_history
+            self.clock,
+            SteadyClock(self.clock),
+            randomness,
+            self.limits,
+            self.settings.delivery_history,
+            self.settings.frames or FrameCache(),
         )
         return Queues(self._storage, self._catalogue, self._partitions, self.groups, mover, context)
 

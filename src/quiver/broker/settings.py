@@ -5,6 +5,7 @@ import msgspec
 from quiver.cluster.placement import ALONE, Placement
 from quiver.model.limits import TRANSACTION_OPEN_MS
 from quiver.model.topic import TopicConfig
+from quiver.queues.partition.frame_cache import FrameCache
 from quiver.storage.history import NO_HISTORY, History
 from quiver.topics.replica_counts import ONE_REPLICA, ReplicaCounts
 
@@ -22,3 +23,5 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How much of delivery journals is kept beyond what they need."""
     placement: Placement = ALONE
     """Which worker this is, among how many: it opens the units that it owns."""
+    frames: FrameCache | None = None
+    """What queues read ahead, if brokers of one process share it."""

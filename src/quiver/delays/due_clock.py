@@ -51,6 +51,7 @@ class DueClock:
 
     def remove(self, place: TopicPartition) -> None:
         self._partitions.pop(place, None)
+        self._deadlines.forget(place)
 
     def note(self, place: TopicPartition) -> None:
         """The partition may have something due earlier than it said before."""

@@ -27,6 +27,10 @@ class LeaseTimes:
             if at_ms < self._pause_until_ms:
                 self._sooner.set()
 
+    def forget(self, queue: PartitionQueue) -> None:
+        """It is removed."""
+        self._deadlines.forget(queue.place)
+
     def take(self, now_ms: int) -> tuple[int, int] | None:
         """Topic id and partition of a queue whose time has come."""
         return self._deadlines.take(now_ms)

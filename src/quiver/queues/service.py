@@ -17,6 +17,7 @@ from quiver.queues.group_watchers import GroupWatchers
 from quiver.queues.journal.moves import MoveCarrier
 from quiver.queues.lease_times import LeaseTimes
 from quiver.queues.maintenance import QueueMaintenance
+from quiver.queues.partition.frame_cache import FrameCache
 from quiver.queues.partition.partition_queue import LOG_SUFFIX, PartitionQueue
 from quiver.queues.partition_queues import (
     PartitionQueueOpener,
@@ -183,9 +184,9 @@ class Queues:
         return self._partition_queues.of(topic_id)
 
     @property
-    def cached_bytes(self) -> int:
-        """What the frames take that were read ahead."""
-        return self._frames.size_bytes
+    def frames(self) -> FrameCache:
+        """What was read ahead, for all brokers of the process."""
+        return self._frames
 
     def all_partition_queues(self) -> list[PartitionQueue]:
         """Those that are open."""
@@ -295,7 +296,10 @@ class Queues:
 
     async def topic_removed(self, topic: Topic) -> None:
         await self._topic_queues.close_topic(topic.id)
-        await bounded_gather(PartitionQueue.abandon, await self._partition_queues.withdraw(topic.id))
+        removed = await self._partition_queues.withdraw(topic.id)
+        async for partition_queue in paced(removed):
+            self._times.forget(partition_queue)
+        await bounded_gather(PartitionQueue.abandon, removed)
 
     def settled_offsets(self, topic: Topic, group: str) -> dict[int, int]:
         """By partition, where a group has begun: everything below is settled."""

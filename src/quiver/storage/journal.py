@@ -70,6 +70,7 @@ class Journal:
         """Records that were handed to the writer, and those of them that were written or refused."""
         self._next_sync: asyncio.Future[None] | None = None
         self._sync_task: asyncio.Task[None] | None = None
+        self._is_let_go = False
 
     @classmethod
     async def open(
@@ -145,6 +146,8 @@ class Journal:
             await self.sync()
 
     def _submit(self, record: bytes, *, is_applied: bool) -> "asyncio.Future[int]":
+        if self._is_let_go:
+            raise ShuttingDown()
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._writer.submit(_Pending(record, future, is_applied), len(record))
         self._queued += 1
@@ -246,6 +249,14 @@ class Journal:
         if self._sync_task is not None:
             await self._sync_task
 
+    async def abandon(self) -> None:
+        """Finishes what was accepted and takes nothing more: the log is about to be removed. The owner is not
+        referred to any more, so that it is freed at once."""
+        await self.drain()
+        self._is_let_go = True
+        self._writer.let_go()
+        self._apply = _ignore
+
     async def close(self) -> None:
         await self.drain()
         await self._log.close()
@@ -328,6 +339,10 @@ class Journal:
 
 async def _nothing() -> None:
     pass
+
+
+def _ignore(record: bytes) -> None:
+    """Nothing is applied any more."""
 
 
 def _shown(error: Exception) -> Exception:

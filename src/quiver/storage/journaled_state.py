@@ -148,5 +148,10 @@ class JournaledState(Generic[Event]):
         finally:
             await self._journal.close()
 
+    async def abandon(self) -> None:
+        """Finishes what was accepted: the log is about to be removed."""
+        if self._journal is not None:
+            await self._journal.abandon()
+
     def _apply(self, record: bytes) -> None:
         self._state.apply(self._codec.decode(record))

@@ -176,6 +176,7 @@ class Members:
     def forget(self, group_id: int) -> None:
         """The group was deleted, and had no members."""
         self._signals.pop(group_id, None)
+        self._deadlines.forget(group_id)
 
     async def topic_changed(self, topic: Topic) -> None:
         """Tells the groups that subscribe to a topic that it is new, has more partitions or was removed."""

@@ -4,6 +4,7 @@ import heapq
 from typing import Generic, TypeVar
 
 K = TypeVar("K", int, str, tuple[int, int])
+_STALE_AT_LEAST = 8
 
 
 class Deadlines(Generic[K]):
@@ -19,6 +20,16 @@ class Deadlines(Generic[K]):
         if at_ms is not None and (key not in self._noted or at_ms < self._noted[key]):
             self._noted[key] = at_ms
             heapq.heappush(self._heap, (at_ms, key))
+            self._drop_stale()
+
+    def forget(self, key: K) -> None:
+        """The key has not to be checked any more."""
+        if self._noted.pop(key, None) is not None:
+            self._drop_stale()
+
+    def __len__(self) -> int:
+        """How many entries it holds, with those that do not count any more."""
+        return len(self._heap)
 
     def take(self, now_ms: int) -> K | None:
         """Takes a key whose deadline has passed."""
@@ -28,6 +39,12 @@ class Deadlines(Generic[K]):
                 del self._noted[key]
                 return key
         return None
+
+    def _drop_stale(self) -> None:
+        """Entries that a nearer deadline has replaced would stay until their time, which may be years away."""
+        if len(self._heap) > 2 * len(self._noted) + _STALE_AT_LEAST:
+            self._heap = [(at_ms, key) for key, at_ms in self._noted.items()]
+            heapq.heapify(self._heap)
 
     def nearest_ms(self) -> int | None:
         """When to check next, or earlier."""

@@ -1,6 +1,8 @@
 """Reading as a member of a group: messages, batches, commits, start positions, pause and seek."""
 
+import gc
 import threading
+import weakref
 from datetime import UTC, datetime
 from itertools import islice
 
@@ -352,3 +354,18 @@ def test_what_a_stream_cannot_be_asked_is_said(q, topic):
             pass
     with pytest.raises(InvalidRequest, match="topics, or a pattern"):
         q.stream(group="g")
+
+
+def test_a_stream_that_is_left_early_is_freed_and_its_messages_stay(shared_broker, q, topic):
+    fill(q, topic, 30)
+    with quiver.connect(shared_broker.address) as client:
+        with client.stream(topic, group=f"g-{topic}") as stream:
+            message = next(iter(stream))
+        gone = weakref.ref(stream)
+        del stream
+    del client
+    gc.collect()
+    assert gone() is None
+    assert message.topic == topic
+    with pytest.raises(quiver.QuiverError):
+        message.commit()

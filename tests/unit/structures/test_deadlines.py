@@ -37,6 +37,36 @@ def test_a_key_without_a_deadline_is_never_taken():
     assert taken(deadlines, 99) == []
 
 
+def test_what_is_forgotten_is_not_taken():
+    deadlines = Deadlines()
+    deadlines.note("a", 10)
+    deadlines.note("b", 10)
+    deadlines.forget("a")
+    deadlines.forget("c")
+    assert taken(deadlines, 99) == ["b"]
+    deadlines.note("a", 100)
+    assert taken(deadlines, 199) == ["a"]
+
+
+def test_keys_that_come_and_go_leave_nothing():
+    deadlines = Deadlines()
+    deadlines.note(0, 1_000_000)
+    for number in range(1, 10_000):
+        deadlines.note(number, 1_000_000)
+        deadlines.forget(number)
+    assert len(deadlines) < 100
+
+
+def test_deadlines_that_were_replaced_leave_nothing():
+    """As of a partition with a message that is due in years, and others that are due soon."""
+    deadlines = Deadlines()
+    for now_ms in range(10_000):
+        deadlines.note("a", 1_000_000)
+        deadlines.note("a", now_ms)
+        assert taken(deadlines, now_ms + 1) == ["a"]
+    assert len(deadlines) < 100
+
+
 @given(rounds=st.lists(st.tuples(NOTES, st.integers(0, 25)), max_size=6))
 def test_like_a_mapping_of_keys_to_their_nearest_deadlines(rounds):
     deadlines, model = Deadlines(), {}

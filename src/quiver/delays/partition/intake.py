@@ -78,6 +78,10 @@ class Intake:
         await asyncio.sleep(0)
         self._schedule_fresh()
 
+    def let_go(self) -> None:
+        """The schedule log does not refer to it any more."""
+        self._schedule.committed.unwatch(self._schedule_stable)
+
     def _check_time(self, time_ms: int) -> None:
         if time_ms > self._clock.now_ms() + LONGEST_DELAY_MS:
             raise InvalidRequest(problem="a message can be delayed by 10 years at most")

@@ -368,3 +368,6 @@ class PartitionDelays:
             await self._ahead.close()
             await self.relay.close()
             await self.intake.finish()
+            self.intake.let_go()
+            await self.schedule.end()
+            await self._journaled.abandon()

@@ -96,6 +96,7 @@ class Connection:
         self._holding.resize(self._memory_bytes)
         self._sock.close()
         self._on_closed(self)
+        self._let_go_of_session()
 
     def check_deadlines(self, now: float) -> None:
         """Disconnects a client that keeps the broker waiting for too long."""
@@ -256,7 +257,10 @@ class Connection:
         self._will_look_for_room = False
         self._session.forget_sent()
         self._holding.resize(self._memory_bytes)
-        if self._closed or self._lingering:
+        if self._closed:
+            self._let_go_of_session()
+            return
+        if self._lingering:
             return
         if self._finishing:
             if not self._session.in_flight and self._outbox.is_empty:
@@ -265,6 +269,11 @@ class Connection:
             self._begin_received()
             if not (self._received or self._finishing or self._awaits_memory):
                 self._resume()
+
+    def _let_go_of_session(self) -> None:
+        """So that all is freed at once when the last request is carried out."""
+        if not self._session.in_flight:
+            self._session.let_go()
 
     def _resume(self) -> None:
         if not self._reading:

@@ -55,7 +55,7 @@ class Outbox:
         """Bytes since the beginning: what was put when `put_total` was n has left when `sent_total` reaches n."""
         self.is_blocked = False
         """The socket took nothing at the last try although there is something to send."""
-        self._task = self._loop.create_task(self._run())
+        self._task: asyncio.Task[None] | None = self._loop.create_task(self._run())
 
     @property
     def is_closed(self) -> bool:
@@ -103,7 +103,9 @@ class Outbox:
             return
         self._closed = True
         self._loop.remove_writer(self._fd)
-        self._task.cancel()
+        if self._task is not None:
+            self._task.cancel()
+        self._task, self._on_sent, self._on_broken = None, _nothing, _ignore  # so that all are freed at once
         for item in self._items:
             if not isinstance(item, bytes | memoryview):
                 item.release()
@@ -289,6 +291,14 @@ def _whole(data: bytes | memoryview, length: int) -> memoryview:
     if len(view) != length:
         raise OSError(errno.EIO, "stored bytes are shorter than announced")
     return view
+
+
+def _nothing() -> None:
+    pass
+
+
+def _ignore(reason: str) -> None:
+    pass
 
 
 def _set(future: asyncio.Future[None]) -> None:

@@ -105,6 +105,10 @@ class Session:
         for task in self._waits:
             task.cancel()
 
+    def let_go(self) -> None:
+        """Nobody is told of finished requests any more."""
+        self._on_done = _nothing
+
     def forget_sent(self) -> None:
         """Leases that have left are the client's."""
         while self._unsent and self._unsent[0][0] <= self._outbox.sent_total:
@@ -283,3 +287,7 @@ def _code_of(error: BaseException) -> str:
 def _only_waits(request: Request) -> bool:
     """Whether a request can be given up at any moment: it changes nothing, or takes back what it did."""
     return isinstance(request, Fetch | Receive) or (isinstance(request, GroupHeartbeat) and not request.revoked)
+
+
+def _nothing() -> None:
+    pass

@@ -222,7 +222,7 @@ class QueueJournal:
     async def abandon(self) -> None:
         """Ends all work; the log is about to be removed."""
         await self._end_moves()
-        await self._journal.drain()
+        await self._journal.abandon()
 
     async def _end_moves(self) -> None:
         tasks = list(self._tasks)

@@ -146,7 +146,7 @@ class StoredFrame:
 
 
 class FrameCache:
-    """Frames by partition and base offset; the least recently used leave first. One for the whole broker.
+    """Frames by partition and base offset; the least recently used leave first. One for all brokers of a process.
 
     After a compaction, frames read before it are not used: which of their messages were aborted may be forgotten.
     """

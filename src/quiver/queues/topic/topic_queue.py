@@ -67,7 +67,7 @@ class TopicQueue:
         self._is_full = False
         """A receiver waits although messages are available, because its consumer holds as many as it may."""
         self._closed_by: QuiverError | None = None
-        self.consumers = Consumers(self._held_in, self._clock.now_ms())
+        self.consumers = Consumers(partial(_held_in, self._available), self._clock.now_ms())
         self.consumers.changed.update(self._queues)
         self.partitions_added()
 
@@ -120,6 +120,7 @@ class TopicQueue:
         self._closed_by = error
         for partition, on_news in self._watched.values():
             partition.committed.unwatch(on_news)
+        self._watched.clear()
         if self._waker is not None:
             self._waker.cancel()
         for call in list(self._calls):
@@ -142,10 +143,6 @@ class TopicQueue:
             if self._closed_by is not None:
                 raise self._closed_by from None
             raise
-
-    def _held_in(self, number: int) -> dict[str, int]:
-        state = self._available.state(number)
-        return {} if state is None else state.held_by()
 
     # receiving
 
@@ -305,3 +302,8 @@ class TopicQueue:
         if count and self._ordering == "key":
             self._available.news.add(pick.partition)  # the next of a key may be of another level
         return count
+
+
+def _held_in(available: AvailablePartitions, number: int) -> dict[str, int]:
+    state = available.state(number)
+    return {} if state is None else state.held_by()

@@ -382,6 +382,7 @@ class PostgresLog:
         async with self._turn:
             self.is_closed = True
             self._tail.clear()
+            self._on_readable = None
             self._resources.flusher.forget(self.state)
 
     def _check_open(self) -> None:

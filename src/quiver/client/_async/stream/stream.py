@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Iterable
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
+from weakref import ref
 
 import pyarrow as pa
 
@@ -203,7 +204,8 @@ class AsyncStream:
             source, stored, read = found
             messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
-                messages[0].source.commit = partial(self._commit_message, source)
+                # Messages are not tracked by the garbage collector, so they must not refer back to what holds them.
+                messages[0].source.commit = partial(_commit_message, ref(self._membership), source)
             current: CurrentBatch | None = CurrentBatch(source, stored.cursor, messages, stored.end)
             while current is not None and not self.is_closed and self._assignment.begin(current):
                 self.expired_count, expired = self.expired_count + expired, 0
@@ -278,10 +280,6 @@ class AsyncStream:
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
 
-    async def _commit_message(self, source: PartitionSource, message: Message) -> None:
-        self._check_membership()
-        await self._membership.commit_offset(source, message.offset + 1)
-
     async def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
         if callback is not None and sources:
             await finished(callback(named(sources)))
@@ -292,3 +290,10 @@ class AsyncStream:
         if source is None:
             raise InvalidRequest(problem=f"{topic}-{partition} is not assigned to this member now")
         return source
+
+
+async def _commit_message(membership: "ref[AsyncMembership]", source: PartitionSource, message: Message) -> None:
+    found = membership()
+    if found is None:
+        raise Closed(what="the stream")
+    await found.commit_offset(source, message.offset + 1)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from types import TracebackType
 from typing import TypeVar
+from weakref import ref
 
 import pyarrow as pa
 
@@ -204,7 +205,8 @@ class Stream:
             source, stored, read = found
             messages, expired = list(messages_of(read, source.topic)), read.expired_count
             if messages:
-                messages[0].source.commit = partial(self._commit_message, source)
+                # Messages are not tracked by the garbage collector, so they must not refer back to what holds them.
+                messages[0].source.commit = partial(_commit_message, ref(self._membership), source)
             current: CurrentBatch | None = CurrentBatch(source, stored.cursor, messages, stored.end)
             while current is not None and not self.is_closed and self._assignment.begin(current):
                 self.expired_count, expired = self.expired_count + expired, 0
@@ -279,10 +281,6 @@ class Stream:
         if self._membership.error is not None and not self.is_closed:
             raise self._membership.error
 
-    def _commit_message(self, source: PartitionSource, message: Message) -> None:
-        self._check_membership()
-        self._membership.commit_offset(source, message.offset + 1)
-
     def _tell(self, callback: OnPartitions | None, sources: list[PartitionSource]) -> None:
         if callback is not None and sources:
             finished(callback(named(sources)))
@@ -293,3 +291,10 @@ class Stream:
         if source is None:
             raise InvalidRequest(problem=f"{topic}-{partition} is not assigned to this member now")
         return source
+
+
+def _commit_message(membership: "ref[Membership]", source: PartitionSource, message: Message) -> None:
+    found = membership()
+    if found is None:
+        raise Closed(what="the stream")
+    found.commit_offset(source, message.offset + 1)

@@ -1,31 +1,30 @@
 """The ends of all logs in memory, so that readers who follow them cost the database nothing."""
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from quiver.records.header import FrameHeader, StampedFrame
 
 _TRIMMED = 256
-_FRAME_BYTES = 256
+_FRAME_BYTES = 400
 """What a frame costs in memory besides its bytes."""
-_CLEARED_AT_LEAST = 1024
 
 
 class CachedTail:
     """The last frames of one log, without a gap between them. Frames that left the cache are cut off in lots."""
 
-    __slots__ = ("_cache", "_ends", "_first", "_frames", "_starts", "generation", "size_bytes")
+    __slots__ = ("_cache", "_ends", "_first", "_frames", "_numbers", "_starts", "size_bytes")
 
     def __init__(self, cache: "TailCache") -> None:
         self._cache = cache
         self._frames: list[bytes] = []
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self._numbers: list[int] = []
+        """In the cache."""
         self._first = 0
         self.size_bytes = 0
-        self.generation = 0
-        """Raised when everything leaves the cache at once."""
 
     @property
     def end_offset(self) -> int:
@@ -44,8 +43,9 @@ class CachedTail:
             stop += 1
         return (self._frames[first:stop], self._ends[stop - 1]) if stop > first else None
 
-    def add(self, header: FrameHeader, frame: bytes, size_bytes: int) -> None:
+    def add(self, header: FrameHeader, frame: bytes, number: int, size_bytes: int) -> None:
         self._frames.append(frame)
+        self._numbers.append(number)
         self._starts.append(header.base_offset)
         self._ends.append(header.base_offset + header.last_offset_delta + 1)
         self.size_bytes += size_bytes
@@ -55,15 +55,14 @@ class CachedTail:
         self._first += 1
         self.size_bytes -= size_bytes
         if self._first >= _TRIMMED and self._first * 2 >= len(self._frames):
-            for column in (self._frames, self._starts, self._ends):
+            for column in (self._frames, self._starts, self._ends, self._numbers):
                 del column[: self._first]
             self._first = 0
 
     def clear(self) -> None:
         """Everything leaves the cache: the log is closed, or has other frames there now."""
-        self.generation += 1
-        self._cache.cleared(len(self._frames) - self._first, self.size_bytes)
-        for column in (self._frames, self._starts, self._ends):
+        self._cache.remove(self._numbers[self._first :], self.size_bytes)
+        for column in (self._frames, self._starts, self._ends, self._numbers):
             column.clear()
         self._first = self.size_bytes = 0
 
@@ -73,15 +72,13 @@ class TailCache:
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
-        self._order: deque[tuple[CachedTail, int, int]] = deque()
-        """A tail, its generation and the size of one of its frames. Those of an older generation have left."""
-        self._cleared = 0
-        """How many of them have left."""
+        self._order: OrderedDict[int, tuple[CachedTail, int]] = OrderedDict()
+        """By number: the tail that has a frame, and its size."""
+        self._next_number = 0
         self.size_bytes = 0
 
     @property
     def frame_count(self) -> int:
-        """How many frames it knows of, with those that have left and are not forgotten yet."""
         return len(self._order)
 
     def add(self, tail: CachedTail, frames: Sequence[StampedFrame], stored: Sequence[bytes]) -> None:
@@ -90,32 +87,18 @@ class TailCache:
         for (header, _, _), frame in zip(frames, stored, strict=True):
             if header.base_offset < end:
                 continue
-            size = len(frame) + _FRAME_BYTES
-            tail.add(header, frame, size)
-            self._order.append((tail, tail.generation, size))
+            size, number = len(frame) + _FRAME_BYTES, self._next_number
+            tail.add(header, frame, number, size)
+            self._order[number] = tail, size
+            self._next_number += 1
             self.size_bytes += size
         while self.size_bytes > self._max_bytes:
-            oldest, _, size = self._order.popleft()
+            _, (oldest, size) = self._order.popitem(last=False)
             self.size_bytes -= size
             oldest.remove_first(size)
-            self._forget_cleared()
 
-    def cleared(self, count: int, size_bytes: int) -> None:
-        """So many frames have left at once."""
+    def remove(self, numbers: Sequence[int], size_bytes: int) -> None:
+        """Frames of one tail, which take so much."""
+        for number in numbers:
+            del self._order[number]
         self.size_bytes -= size_bytes
-        self._cleared += count
-        self._forget_cleared()
-        if self._cleared >= max(_CLEARED_AT_LEAST, len(self._order) // 2):
-            self._order = deque(each for each in self._order if _is_cached(each))
-            self._cleared = 0
-
-    def _forget_cleared(self) -> None:
-        """The first is one that has not left."""
-        while self._order and not _is_cached(self._order[0]):
-            self._order.popleft()
-            self._cleared -= 1
-
-
-def _is_cached(entry: tuple[CachedTail, int, int]) -> bool:
-    tail, generation, _ = entry
-    return tail.generation == generation
