@@ -171,6 +171,16 @@ class TestAppendAndRead:
         with pytest.raises(InvalidRequest):
             await log.append([frame_at(1, time_ms=4_999)])
 
+    async def test_truncation_of_a_log_without_frames_forgets_their_time(self, log: Log) -> None:
+        await log.append([frame_at(0, time_ms=5_000)])
+        await log.roll()
+        await log.drop_front(1)
+        assert (log.start_offset, log.last_append_time_ms) == (1, 5_000)
+        await log.truncate(1)
+        assert (log.end_offset, log.last_append_time_ms) == (1, 0)
+        await log.append([frame_at(1, time_ms=4_999)])
+        assert (log.end_offset, log.last_append_time_ms) == (2, 4_999)
+
     async def test_an_old_epoch_is_refused(self, log: Log) -> None:
         await log.append([frame_at(0, epoch=3)])
         with pytest.raises(StaleEpoch):

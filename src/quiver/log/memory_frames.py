@@ -204,6 +204,8 @@ class MemoryFrames:
 
     def truncate(self, offset: int) -> None:
         if offset >= self.end_offset:
+            if self.start_offset == self.end_offset:
+                self.last_append_time_ms = 0
             return
         if offset < self.start_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)

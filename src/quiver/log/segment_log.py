@@ -127,6 +127,8 @@ class SegmentLog:
         """Removes frames at and above an offset. The `reserved` file is changed first, so that recovery agrees."""
         self.files.check_writable()
         if offset >= self.end_offset:
+            if self.start_offset == self.end_offset:
+                self.view.tail = self.view.tail._replace(last_append_time_ms=0)
             return
         if offset < self.start_offset:
             raise out_of_range(self.log_id, offset, self.start_offset, self.end_offset)

@@ -243,7 +243,8 @@ class Log(Protocol):
         ...
 
     async def truncate(self, offset: int) -> None:
-        """Removes frames at and above an offset (which must be a frame boundary)."""
+        """Removes frames at and above an offset (which must be a frame boundary). At the end of a log that has no
+        frames, it forgets when the last one was appended."""
         ...
 
     async def skip_to(self, offset: int) -> None:

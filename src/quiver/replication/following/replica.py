@@ -73,6 +73,10 @@ class Replica:
             self._synced_to = min(self._synced_to, offset)
             if self.snapshot_offset > offset:
                 await self._find_snapshot()
+        if self.log.start_offset == self.log.end_offset:
+            await self.log.truncate(
+                offset
+            )  # the leader may not know the time of what there was, and have an earlier one
         return is_aligned
 
     async def append(self, epoch: int, part: LogPart, data: memoryview) -> LogPosition:

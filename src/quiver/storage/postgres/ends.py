@@ -123,7 +123,8 @@ class LogEnds:
 
     async def truncate(self, offset: int) -> None:
         state, database = self._state, self._resources.database
-        if offset >= state.end_offset:
+        is_empty = state.start_offset == state.end_offset
+        if offset > state.end_offset or (offset == state.end_offset and not is_empty):
             return
         if offset < state.start_offset:
             raise out_of_range(state.log_id, offset, state.start_offset, state.end_offset)
