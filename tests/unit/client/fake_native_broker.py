@@ -32,6 +32,7 @@ from quiver.protocol.messages import (
     Welcome,
 )
 from quiver.protocol.packet import PacketReader, decode_request, encode_packet
+from quiver.protocol.transaction_messages import InitTransactions
 from quiver.records.check import check_frame
 from quiver.records.header import HEADER_BYTES, stamp
 from quiver.records.read import open_frame, split_frames
@@ -173,6 +174,9 @@ class FakeBroker:
             case InitProducer(producer_id, epoch):
                 if producer_id >= 0:
                     return ProducerIdentity(producer_id, epoch + 1), b""
+                self._next_producer += 1
+                return ProducerIdentity(self._next_producer, 0), b""
+            case InitTransactions():
                 self._next_producer += 1
                 return ProducerIdentity(self._next_producer, 0), b""
             case Produce():

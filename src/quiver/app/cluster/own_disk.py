@@ -16,7 +16,9 @@ from quiver.system.files import Files
 
 FILE = "cluster.json"
 _INCARNATIONS = "cluster/incarnations"
-_LEASE_SECONDS, _LOOK_SECONDS = 6.0, 0.2
+_LEASE_SECONDS, _LOOK_SECONDS = 15.0, 0.2
+"""The first is how long the lease of a process that was killed may last: longer than its two seconds when etcd had no
+leader meanwhile."""
 
 
 class Mark(msgspec.Struct, frozen=True):

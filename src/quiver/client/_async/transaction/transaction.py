@@ -21,6 +21,7 @@ from quiver.client.transaction.state import TransactionState
 from quiver.model.errors import (
     GenerationMismatch,
     InvalidRequest,
+    OutOfSequence,
     ProducerFenced,
     QuiverError,
     TransactionAborted,
@@ -271,12 +272,12 @@ class AsyncTransaction:
         await self._ended(TransactionState.ABORTED, key)
 
     async def _explain(self, error: QuiverError) -> QuiverError:
-        """The error to raise. The broker responds with `fenced` for a transaction that has ended, however it
-        ended."""
+        """The error to raise. The broker responds with `fenced` for a transaction that has ended, however it ended,
+        and with `out_of_sequence` where it does not have what came before."""
         if isinstance(error, UnknownProducer):
             await self._ended(TransactionState.ABORTED, None)
             return TransactionAborted(transaction=self.name, problem="the broker no longer knows its producer")
-        if not isinstance(error, ProducerFenced):
+        if not isinstance(error, ProducerFenced | OutOfSequence):
             return error
         try:
             await self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
@@ -287,6 +288,8 @@ class AsyncTransaction:
         except QuiverError:
             await self._ended(TransactionState.ABORTED, None)
         problem = "it took longer than its timeout, was aborted from outside, or the broker was restarted"
+        if isinstance(error, OutOfSequence):
+            problem = "the broker lacks some of its messages, because it was restarted or refused them"
         return TransactionAborted(transaction=self.name, problem=problem)
 
     async def _ended(self, state: TransactionState, next_key: ProducerKey | None) -> None:

@@ -22,6 +22,7 @@ from quiver.client.transaction.state import TransactionState
 from quiver.model.errors import (
     GenerationMismatch,
     InvalidRequest,
+    OutOfSequence,
     ProducerFenced,
     QuiverError,
     TransactionAborted,
@@ -268,12 +269,12 @@ class Transaction:
         self._ended(TransactionState.ABORTED, key)
 
     def _explain(self, error: QuiverError) -> QuiverError:
-        """The error to raise. The broker responds with `fenced` for a transaction that has ended, however it
-        ended."""
+        """The error to raise. The broker responds with `fenced` for a transaction that has ended, however it ended,
+        and with `out_of_sequence` where it does not have what came before."""
         if isinstance(error, UnknownProducer):
             self._ended(TransactionState.ABORTED, None)
             return TransactionAborted(transaction=self.name, problem="the broker no longer knows its producer")
-        if not isinstance(error, ProducerFenced):
+        if not isinstance(error, ProducerFenced | OutOfSequence):
             return error
         try:
             self._abort(min(_GIVE_UP_SECONDS, self._transactional.broker.timeout))
@@ -284,6 +285,8 @@ class Transaction:
         except QuiverError:
             self._ended(TransactionState.ABORTED, None)
         problem = "it took longer than its timeout, was aborted from outside, or the broker was restarted"
+        if isinstance(error, OutOfSequence):
+            problem = "the broker lacks some of its messages, because it was restarted or refused them"
         return TransactionAborted(transaction=self.name, problem=problem)
 
     def _ended(self, state: TransactionState, next_key: ProducerKey | None) -> None:
