@@ -98,7 +98,8 @@ class TopicAdmin:
         )
 
     async def create(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        """Returns when messages can be published to the topic."""
+        """Returns when messages can be published to the topic. Where several processes own partitions, one that could
+        not open its own goes on trying."""
         return await self._run(self._create(name, settings))
 
     async def ensure(self, name: str) -> None:
@@ -150,12 +151,18 @@ class TopicAdmin:
         await self._delete_unopened()
         free_id = max(self._unowned, default=0) + 1
         topic = await self._catalogue.create(name, settings, free_id=free_id)
+        others = self._removals.others
         try:
             await self.follower.opened(topic.id)
-            await self._removals.others.opened(topic)
-        except BaseException:
-            await self._take_back(topic)
-            raise
+            await others.opened(topic)
+        except BaseException as error:
+            if not others.exist:
+                await self._take_back(topic)
+                raise
+            # It stays: others may have messages in it already.
+            logger.warning("topic %s is there, but not everywhere yet: %s", topic.name, error)
+            if not isinstance(error, Exception):
+                raise
         return topic
 
     async def _alter(self, name: str, settings: Mapping[str, Any]) -> tuple[Topic, Topic]:

@@ -6,6 +6,9 @@ from quiver.model.topic import Topic
 
 
 class OtherOwners(Protocol):
+    exist: bool
+    """They use a topic as soon as their view has it."""
+
     async def prepare(self, topic: Topic) -> None:
         """Returns when all of them have opened their partitions of a topic as it is going to be
         (`TopicAdmin.prepare`)."""
@@ -23,6 +26,8 @@ class OtherOwners(Protocol):
 
 class NoOthers:
     """This process owns everything."""
+
+    exist = False
 
     async def prepare(self, topic: Topic) -> None:
         pass

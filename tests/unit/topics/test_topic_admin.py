@@ -17,6 +17,7 @@ from quiver.system.clock import SystemClock
 from quiver.system.randomness import SystemRandomness
 from quiver.topics.admin import TopicAdmin
 from quiver.topics.catalogue import TopicCatalogue
+from quiver.topics.owners import NoOthers
 from quiver.topics.partitions import Partitions
 
 
@@ -117,6 +118,26 @@ async def test_a_topic_that_cannot_be_opened_does_not_exist(bench: Bench) -> Non
     again = await Bench(bench.storage).start()
     assert [topic.name for topic in again.catalogue.topics()] == ["t"]
     assert again.admin.problem is None
+
+
+class Others(NoOthers):
+    """Another process, which uses a topic as soon as it is there, and ends before it could say so."""
+
+    exist = True
+
+    async def opened(self, topic: Topic) -> None:
+        raise ShuttingDown()
+
+
+@pytest.mark.parametrize("broken", [None, "topics/1/2"])
+async def test_a_topic_that_others_may_use_already_is_not_taken_back(bench: Bench, broken: str | None) -> None:
+    bench.admin.share_with(Others())
+    bench.storage.broken = broken
+    topic = await bench.admin.create("t", {"partitions": 4})
+    bench.storage.broken = None
+    again = await Bench(bench.storage).start()
+    assert [topic.name for topic in again.catalogue.topics()] == ["t"]
+    assert len(again.partitions.of(topic.id)) == 4
 
 
 async def test_a_topic_that_can_neither_be_opened_nor_deleted_is_deleted_later(

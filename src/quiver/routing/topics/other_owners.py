@@ -21,6 +21,8 @@ _TAKE_BACK_SECONDS = 1.0
 class LinkedOwners:
     """All other workers, also those that own nothing of a topic: whoever is asked next knows of the change."""
 
+    exist = True
+
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
 

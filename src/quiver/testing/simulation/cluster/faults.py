@@ -25,6 +25,8 @@ _LONGEST_SLOW_SECONDS = 5.0
 _LONGEST_FULL_SECONDS = 5.0
 _LONGEST_DRAINED_SECONDS = 10.0
 _LITTLE_BYTES = 1 << 20
+_LOOK_SECONDS, _LOOKS = 1.0, 10
+"""At a node whose disk was repaired: how often, and how many times."""
 _HOUR_MS = 3_600_000
 
 
@@ -236,8 +238,14 @@ class ClusterFaults:
         self._world.later(self._seconds(_LONGEST_FULL_SECONDS), self._repair, member)
 
     def _repair(self, member: Member) -> None:
-        """A node whose writes have failed leads nothing until somebody starts it again."""
         member.disk.repair()
+        self._look_after(member, _LOOKS)
+
+    def _look_after(self, member: Member, looks: int) -> None:
+        """A node whose writes have failed leads nothing until somebody starts it again. One that is paused says so
+        later."""
         if member.has_failed_disk:
             self._fault("started again after a failed write", node=member.name)
             member.stop()
+        elif looks:
+            self._world.later(_LOOK_SECONDS, self._look_after, member, looks - 1)
