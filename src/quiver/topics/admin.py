@@ -57,6 +57,8 @@ class TopicAdmin:
         """Topic ids that have files and no entry in the catalogue."""
         self._unopened: list[Topic] = []
         """New topics that could not be opened, nor deleted again: the disk was full. Nobody sees them."""
+        self._not_everywhere: dict[str, Topic] = {}
+        """New topics that one of several processes could not open, by name."""
         self._is_running = False
 
     def share_with(self, others: OtherOwners) -> None:
@@ -98,8 +100,8 @@ class TopicAdmin:
         )
 
     async def create(self, name: str, settings: Mapping[str, Any]) -> Topic:
-        """Returns when messages can be published to the topic. Where several processes own partitions, one that could
-        not open its own goes on trying."""
+        """Returns when messages can be published to the topic. Where several processes own partitions, a topic stays
+        although one of them could not open its own, and has raised why: that one goes on trying."""
         return await self._run(self._create(name, settings))
 
     async def ensure(self, name: str) -> None:
@@ -149,21 +151,31 @@ class TopicAdmin:
 
     async def _create(self, name: str, settings: Mapping[str, Any]) -> Topic:
         await self._delete_unopened()
+        await self._open_everywhere(name)
         free_id = max(self._unowned, default=0) + 1
         topic = await self._catalogue.create(name, settings, free_id=free_id)
-        others = self._removals.others
         try:
-            await self.follower.opened(topic.id)
-            await others.opened(topic)
+            await self._opened(topic)
         except BaseException as error:
-            if not others.exist:
+            if self._removals.others.exist:  # they may have messages in it already
+                logger.warning("topic %s is there, but not everywhere yet: %s", topic.name, error)
+                self._not_everywhere[topic.name] = topic
+            else:
                 await self._take_back(topic)
-                raise
-            # It stays: others may have messages in it already.
-            logger.warning("topic %s is there, but not everywhere yet: %s", topic.name, error)
-            if not isinstance(error, Exception):
-                raise
+            raise
         return topic
+
+    async def _opened(self, topic: Topic) -> None:
+        await self.follower.opened(topic.id)
+        await self._removals.others.opened(topic)
+
+    async def _open_everywhere(self, name: str) -> None:
+        """Before somebody is told that it exists."""
+        topic = self._not_everywhere.get(name)
+        if topic is not None:
+            if any(topic.id == stored.id for stored in self._catalogue.stored()):
+                await self._opened(topic)
+            self._not_everywhere.pop(name, None)
 
     async def _alter(self, name: str, settings: Mapping[str, Any]) -> tuple[Topic, Topic]:
         """Returns the topic before and after."""

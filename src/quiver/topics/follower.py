@@ -43,6 +43,8 @@ class TopicFollower:
         self._is_open = self._is_closed = False
         self.failed: dict[TopicId, Exception] = {}
         """Topics whose partitions here could not be opened, until they are gone."""
+        self._shown_before: dict[TopicId, Topic | None] = {}
+        """Of these: as they were when they were last opened; None: never."""
 
     async def open(self) -> None:
         """Opens the partitions of all topics; follows changes from now on."""
@@ -64,8 +66,12 @@ class TopicFollower:
             await future
 
     async def opened(self, topic_id: TopicId) -> None:
-        """Returns when this process has opened its partitions of a topic; raises why it cannot."""
+        """Returns when this process has opened its partitions of a topic, maybe at the second try; raises why it
+        cannot."""
         await self.caught_up()
+        if topic_id in self.failed:
+            self._follow_again(topic_id)
+            await self.caught_up()
         if topic_id in self.failed:
             raise self.failed[topic_id]
 
@@ -99,16 +105,20 @@ class TopicFollower:
                         future.set_result(None)
         self._task = None
 
-    def _follow_again(self, before: Topic | None, topic_id: TopicId) -> None:
+    def _follow_again(self, topic_id: TopicId) -> None:
         """The topic exists, and another process may have been told that it does."""
         topic = next((topic for topic in self._catalogue.stored() if topic.id == topic_id), None)
         if topic is not None and topic_id in self.failed:
-            self._changed(TopicChange(before, topic))
+            self._changed(TopicChange(self._shown_before.get(topic_id), topic))
+
+    def _is_well(self, topic_id: TopicId) -> None:
+        self.failed.pop(topic_id, None)
+        self._shown_before.pop(topic_id, None)
 
     async def _follow(self, before: Topic | None, after: Topic | None) -> None:
         if after is None:
             assert before is not None
-            self.failed.pop(before.id, None)
+            self._is_well(before.id)
             self._removals.begin(before)
             return
         try:
@@ -116,9 +126,10 @@ class TopicFollower:
         except Exception as error:
             logger.error("partitions of topic %s could not be opened: %s", after.name, error)
             self.failed[after.id] = error
-            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._follow_again, before, after.id)
+            self._shown_before.setdefault(after.id, before)
+            asyncio.get_running_loop().call_later(_AGAIN_SECONDS, self._follow_again, after.id)
             return
-        self.failed.pop(after.id, None)
+        self._is_well(after.id)
         if before is None:
             self._catalogue.show(after)
         else:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.unit.coordination.metadata import Metadata
 
-from quiver.model.errors import DiskFull, PartitionNotFound, ShuttingDown, TopicNotFound
+from quiver.model.errors import DiskFull, PartitionNotFound, ShuttingDown, TopicExists, TopicNotFound
 from quiver.model.limits import Limits
 from quiver.model.message import NewMessage
 from quiver.model.topic import Topic, TopicConfig, TopicSize
@@ -133,11 +133,15 @@ class Others(NoOthers):
 async def test_a_topic_that_others_may_use_already_is_not_taken_back(bench: Bench, broken: str | None) -> None:
     bench.admin.share_with(Others())
     bench.storage.broken = broken
-    topic = await bench.admin.create("t", {"partitions": 4})
+    with pytest.raises(ShuttingDown if broken is None else DiskFull):
+        await bench.admin.create("t", {"partitions": 4})
     bench.storage.broken = None
+    bench.admin.share_with(NoOthers())
+    with pytest.raises(TopicExists):
+        await bench.admin.create("t", {"partitions": 4})
+    assert len(bench.partitions.of(bench.catalogue.topic("t").id)) == 4
     again = await Bench(bench.storage).start()
     assert [topic.name for topic in again.catalogue.topics()] == ["t"]
-    assert len(again.partitions.of(topic.id)) == 4
 
 
 async def test_a_topic_that_can_neither_be_opened_nor_deleted_is_deleted_later(

@@ -136,8 +136,8 @@ class AsyncSettler:
     def due_at(self) -> float:
         """When to pump without being woken."""
         now = self.clock.monotonic()
-        if self._in_flight:
-            return min(request.sent_at for request in list(self._in_flight)) + self._broker.timeout
+        if sent_at := [request.sent_at for request in list(self._in_flight)]:  # responses come at any moment
+            return min(sent_at) + self._broker.timeout
         if self._returned or self.decided:
             return max(now, self._retry_at)
         return max(self.leases.renew_at, self._retry_at if self._backoff.failures else 0.0)
