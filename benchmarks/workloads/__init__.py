@@ -20,6 +20,7 @@ from benchmarks.workloads.observe.searching import measure_search
 from benchmarks.workloads.observe.tracing import measure_tracing
 from benchmarks.workloads.postgres_engine.rates import measure_postgres
 from benchmarks.workloads.postgres_engine.sizes import measure_postgres_sizes
+from benchmarks.workloads.postgres_engine.takeover import measure_postgres_takeover
 from benchmarks.workloads.queues.drain import measure_queue_drain
 from benchmarks.workloads.queues.latency import measure_queue_latency
 from benchmarks.workloads.queues.queen import measure_queen
@@ -68,6 +69,7 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "cluster": measure_cluster,
     "postgres": measure_postgres,
     "postgres-sizes": measure_postgres_sizes,
+    "postgres-takeover": measure_postgres_takeover,
     "observe": measure_observe,
     "search": measure_search,
     "tracing": measure_tracing,

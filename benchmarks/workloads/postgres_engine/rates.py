@@ -11,7 +11,6 @@ from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
 from benchmarks.servers.postgres import USER
 from benchmarks.servers.server import HOST
-from benchmarks.workloads.postgres_engine.takeover import measure_takeover
 
 PARTITIONS = 4
 BULK_MESSAGES = 5_000_000
@@ -31,7 +30,6 @@ def measure_postgres(run: Run) -> None:
             _small_frames(run, f"{address}?schema=engine")
         with Broker(run.scratch / "on-postgres", "--storage", f"{address}?schema=bench") as broker:
             _compare(run, broker, table)
-        measure_takeover(run, f"{address}?schema=shared")
     finally:
         table.stop()
 

@@ -7,9 +7,11 @@ import urllib.request
 from typing import Any
 
 import quiver
+from benchmarks.peers.postgres import Postgres
 from benchmarks.percentiles import latency_metrics
 from benchmarks.run import Run
 from benchmarks.servers.broker import Broker
+from benchmarks.servers.postgres import USER
 from benchmarks.servers.server import HOST, free_port
 from benchmarks.workloads.longest_publish import longest_publish
 
@@ -19,7 +21,19 @@ KINDS = {"kill -9 of a broker": (signal.SIGKILL, 20), "SIGTERM to a broker": (si
 _LOOK_SECONDS = 0.05
 
 
-def measure_takeover(run: Run, storage: str) -> None:
+def measure_postgres_takeover(run: Run) -> None:
+    server = Postgres("postgres", synchronous_commit=True)
+    if (reason := server.missing()) is not None:
+        run.skip("postgres-takeover", reason)
+        return
+    try:
+        server.start(run.scratch)
+        _measure(run, f"postgresql://{USER}@{HOST}:{server.port}/postgres?schema=shared")
+    finally:
+        server.stop()
+
+
+def _measure(run: Run, storage: str) -> None:
     brokers = {name: _broker(run, storage, name) for name in ("a", "b")}
     try:
         for broker in brokers.values():

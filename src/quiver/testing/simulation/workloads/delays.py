@@ -13,6 +13,8 @@ from quiver.testing.simulation.system.clock import ClockRecord
 TOPIC = "later"
 _LONGEST_SECONDS = 15.0
 _ROUNDING_SECONDS = 0.002
+_MOVING_SECONDS = 5.0
+"""What is not pending any more may still be on its way into the topic."""
 
 
 class DelayWorkload:
@@ -39,6 +41,7 @@ class DelayWorkload:
             if not self._waiting:
                 break
             await process.pause(10.0)
+        await process.pause(_MOVING_SECONDS)
         self._stored.clear()
         async for message in process.client.read(TOPIC, end="latest"):
             self._stored[bytes(message.value or b"").decode()].append((message.partition, message.offset))
