@@ -62,9 +62,10 @@ class DataDirectory:
             raise
         return fd
 
-    def redo_all(self) -> None:
-        """Redoes every write-ahead log, however many workers wrote them."""
-        self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())])
+    def redo_all(self) -> set[str]:
+        """Redoes every write-ahead log, however many workers wrote them; returns the logs whose last segment is synced
+        with that."""
+        return self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())])
 
     def ensure_start_epoch(self) -> None:
         """So that workers can count on, which must not open each other's logs."""
@@ -73,9 +74,9 @@ class DataDirectory:
         except OSError as error:
             raise storage_error("the epoch file", error) from error
 
-    def redo(self, worker: int) -> None:
+    def redo(self, worker: int) -> set[str]:
         """Redoes what one worker wrote, whose logs nobody has open."""
-        self._redo([self.wal_path(worker)])
+        return self._redo([self.wal_path(worker)])
 
     def next_start_epoch(self, *, is_alone: bool) -> StartEpoch:
         """A number that no start of any worker has had. Alone, it looks into the logs if the file is lost."""
@@ -98,13 +99,14 @@ class DataDirectory:
     def _workers_before(self) -> list[str]:
         return [name for name in self._files.names(self._wal_path) if name.isdecimal()]
 
-    def _redo(self, paths: list[Path]) -> None:
+    def _redo(self, paths: list[Path]) -> set[str]:
         try:
-            count = sum([redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths])
+            synced = set().union(*[redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths])
         except OSError as error:
             raise storage_error("the write-ahead log", error) from error
-        if count:
-            _logger.info("%d logs got back what was synced in the write-ahead log only", count)
+        if synced:
+            _logger.info("%d logs got back what was synced in the write-ahead log only", len(synced))
+        return synced
 
     def _highest_epoch(self) -> int:
         """The highest epoch that a frame has, for when the file that counts them is lost."""

@@ -74,6 +74,8 @@ class LocalStorage:
         self._opening: dict[str, asyncio.Lock] = {}
         self._lock_fd = -1
         self._is_redone = False
+        self._synced: set[str] = set()
+        """Logs that were not opened since their last segment was redone and synced."""
 
     @property
     def buffer_numbers(self) -> None:
@@ -119,10 +121,7 @@ class LocalStorage:
         held = self._settings.lock_fd
         self._lock_fd = held if held >= 0 else self._directory.lock()
         self.resources.space.look()
-        if held >= 0:
-            self._directory.redo(self._settings.worker)
-        else:
-            self._directory.redo_all()
+        self._synced = self._directory.redo_all() if held < 0 else self._directory.redo(self._settings.worker)
         self._is_redone = True
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
@@ -136,6 +135,7 @@ class LocalStorage:
                 raise PartitionOffline(partition=log_id, problem=log.failure)
             if log is None or log.is_released:
                 disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
+                self._synced.discard(log_id)
                 log = self._logs[log_id] = LocalLog(disk, options, self.resources)
             log.configure(options)
         self._opening.pop(log_id, None)  # whoever waits for the lock finds the log
@@ -150,6 +150,7 @@ class LocalStorage:
                 segment_limits(options),
                 directories=self._directories,
                 clock=self._clock,
+                is_synced=log_id in self._synced,
             )
         except OSError as error:
             raise storage_error(log_id, error) from error

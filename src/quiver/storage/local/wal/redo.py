@@ -13,8 +13,9 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _logger = logging.getLogger(__name__)
 
 
-def redo(wal: WalFiles, logs_path: Path, files: Files) -> int:
-    """Makes the segments as they were when the records were synced, and durable; returns the number of logs.
+def redo(wal: WalFiles, logs_path: Path, files: Files) -> set[str]:
+    """Makes the segments as they were when the records were synced, and durable; returns the logs whose last segment
+    is.
 
     To do it twice changes nothing, so that a crash in the middle needs no care.
     """
@@ -26,17 +27,17 @@ def redo(wal: WalFiles, logs_path: Path, files: Files) -> int:
                 del by_log[log_id]
         else:
             by_log.setdefault(record.log_id, []).append(record)
-    for log_id, records in by_log.items():
-        _redo_log(logs_path / log_id, records, files)
+    synced = {log_id for log_id, records in by_log.items() if _redo_log(logs_path / log_id, records, files)}
     wal.remove_all()
-    return len(by_log)
+    return synced
 
 
-def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> None:
-    """Of the last segment only: earlier ones were synced when they were closed, and may be compacted since."""
+def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> bool:
+    """Of the last segment only: earlier ones were synced when they were closed, and may be compacted since. Returns
+    whether there is one."""
     bases = [int(found[1]) for name in files.names(directory) if (found := _SEGMENT.fullmatch(name)) is not None]
     if not bases:
-        return
+        return False
     path = directory / f"{max(bases):020d}.log"
     fd = files.open(path)
     try:
@@ -49,5 +50,6 @@ def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> No
                 break
             size = max(size, files.write_all(fd, [record.data], record.position))
         files.fdatasync(fd)
+        return True
     finally:
         files.close(fd)
