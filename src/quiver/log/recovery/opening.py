@@ -175,9 +175,7 @@ def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> tuple
     return standing, standing.next_offset
 
 
-def _settle(
-    log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool, is_synced: bool
-) -> None:
+def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool, is_synced: bool) -> None:
     """Makes the result of recovery durable: copies the bytes to be cut, records the new end, then cuts them."""
     is_cut = segment.size < file_size
     try:

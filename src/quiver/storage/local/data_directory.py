@@ -63,8 +63,8 @@ class DataDirectory:
         return fd
 
     def redo_all(self) -> set[str]:
-        """Redoes every write-ahead log, however many workers wrote them; returns the logs whose last segment is synced
-        with that."""
+        """Redoes every write-ahead log, however many workers wrote them. Returns the logs whose last segment it has
+        synced."""
         return self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())])
 
     def ensure_start_epoch(self) -> None:
@@ -85,8 +85,9 @@ class DataDirectory:
         except OSError as error:
             raise storage_error("the epoch file", error) from error
 
-    def find_logs(self) -> list[str]:
-        found, waiting = [], [(self.logs_path, "")]
+    def find_logs(self, below: str = "") -> list[str]:
+        """All logs, or those in one directory."""
+        found, waiting = [], [(self.logs_path / below, below)]
         while waiting:
             path, log_id = waiting.pop()
             names = self._files.names(path)

@@ -92,17 +92,16 @@ class LocalStorage:
     @property
     def failure(self) -> str | None:
         """Logs that take no writes before the next start, because a write or a sync of them has failed."""
-        failed = [f"{log.log_id}: {log.failure}" for log in self._open_logs() if log.failure]
+        failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
         return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
 
     @property
     def warnings(self) -> dict[str, str]:
         found = {}
-        for log in self._open_logs():
-            damage = [each.error().message for each in log.damage]
-            if problems := [*log.snapshot_problems, *damage]:
-                more = len(problems) - _SHOWN
-                found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        for log in [log for log in self._open_logs() if log.damage or log.snapshot_problems]:
+            problems = [*log.snapshot_problems, *[each.error().message for each in log.damage]]
+            more = len(problems) - _SHOWN
+            found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         return found
 
     def _open_logs(self) -> list[LocalLog]:
@@ -202,7 +201,7 @@ class LocalStorage:
         self._files.sync_directory(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
-        found = await self.resources.reads.run(self._directory.find_logs)
+        found = await self.resources.reads.run(self._directory.find_logs, prefix.rpartition("/")[0])
         return sorted(log_id for log_id in found if log_id.startswith(prefix))
 
     async def next_start_epoch(self) -> StartEpoch:

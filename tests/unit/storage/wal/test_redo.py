@@ -8,12 +8,12 @@ from quiver.storage.local.wal.redo import redo
 from quiver.system.files import Files
 
 
-def redone(root: Path, *records: bytes) -> int:
+def redone(root: Path, *records: bytes) -> set[str]:
     wal = WalFiles(root / "wal", Files())
     wal.write(1, records)
-    count = redo(wal, root / "logs", Files())
+    synced = redo(wal, root / "logs", Files())
     assert not list((root / "wal").iterdir())
-    return count
+    return synced
 
 
 def segment(root: Path, log_id: str, base: int, content: bytes) -> Path:
@@ -33,7 +33,9 @@ def forget(prefix: str) -> bytes:
 
 def test_lost_bytes_come_back(tmp_path: Path) -> None:
     path = segment(tmp_path, "topics/1/0", 0, b"synced|to\0\0")
-    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == 1
+    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == {
+        "topics/1/0"
+    }
     assert path.read_bytes() == b"synced|tornlost"
 
 
