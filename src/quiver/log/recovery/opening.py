@@ -2,6 +2,7 @@
 
 import logging
 import re
+from functools import partial
 from pathlib import Path
 
 from quiver.log.compaction.replacement import NOTE, finish_replacement
@@ -51,7 +52,7 @@ def open_segment_log(
         reserved_file.save(LogState(), sync=False)
     reservation = Reservation(reserved_file, state.reserved_offset if state else 0, clock or SystemClock())
     view = SegmentView(log_id, open_files)
-    snapshots = SnapshotFiles(directory, files, names)
+    snapshots = SnapshotFiles(directory, files, names, partial(open_files.troubled.add, log_id))
     log = SegmentLog(view, SegmentFiles(view, directory, directories), snapshots, reservation, limits)
     segments = _list_segments(directory, names, open_files)
     if state is not None and _is_clean(state, segments):

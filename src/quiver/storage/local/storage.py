@@ -31,6 +31,7 @@ from quiver.storage.port import LogOptions
 from quiver.system.pace import bounded_gather, paced
 
 _SHOWN = 3
+_FEW_LOGS = 64
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _REMOVED_IN_ONE_CALL = 16
@@ -71,6 +72,7 @@ class LocalStorage:
         )
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
+        self._most_logs = _FEW_LOGS
         self._opening: dict[str, asyncio.Lock] = {}
         self._lock_fd = -1
         self._is_redone = False
@@ -92,23 +94,30 @@ class LocalStorage:
     @property
     def failure(self) -> str | None:
         """Logs that take no writes before the next start, because a write or a sync of them has failed."""
-        failed = [f"{log.log_id}: {log.failure}" for log in self._logs.values() if log.failure]
+        failed = [f"{log.log_id}: {log.failure}" for log in self._troubled() if log.failure]
         return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
 
     @property
     def warnings(self) -> dict[str, str]:
         found = {}
-        for log in [log for log in self._open_logs() if log.damage or log.snapshot_problems]:
-            problems = [*log.snapshot_problems, *[each.error().message for each in log.damage]]
-            more = len(problems) - _SHOWN
-            found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        for log in self._troubled():
+            if problems := [*log.snapshot_problems, *[each.error().message for each in log.damage]]:
+                more = len(problems) - _SHOWN
+                found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         return found
 
-    def _open_logs(self) -> list[LocalLog]:
-        """Those that are not closed, and those that failed; the others are let go."""
-        for log_id in [log_id for log_id, log in self._logs.items() if log.is_released and log.failure is None]:
-            del self._logs[log_id]
-        return list(self._logs.values())
+    def _troubled(self) -> list[LocalLog]:
+        """Those that something was found wrong with, unless they are closed."""
+        logs = [self._logs.get(log_id) for log_id in sorted(self._open_files.troubled)]
+        return [log for log in logs if log is not None and (log.failure is not None or not log.is_released)]
+
+    def _let_go(self) -> None:
+        """Of those that are closed, but not of those that failed: they stay offline. Each time there are twice as
+        many as were left the last time."""
+        if len(self._logs) >= self._most_logs:
+            for log_id in [log_id for log_id, log in self._logs.items() if log.is_released and log.failure is None]:
+                del self._logs[log_id]
+            self._most_logs = max(_FEW_LOGS, 2 * len(self._logs))
 
     async def open(self) -> None:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""
@@ -133,6 +142,7 @@ class LocalStorage:
                 # The write-ahead log may have what its segment lost, and is redone at a start only.
                 raise PartitionOffline(partition=log_id, problem=log.failure)
             if log is None or log.is_released:
+                self._let_go()
                 disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
                 self._synced.discard(log_id)
                 log = self._logs[log_id] = LocalLog(disk, options, self.resources)
