@@ -15,7 +15,7 @@ from quiver.model.names import StartEpoch
 from quiver.storage.local.log import segment_limits
 from quiver.storage.local.start_epoch_file import StartEpochFile
 from quiver.storage.local.wal.files import WalFiles
-from quiver.storage.local.wal.redo import redo
+from quiver.storage.local.wal.redo import Redo
 from quiver.storage.port import LogOptions
 from quiver.system.clock import Clock
 from quiver.system.files import Files
@@ -25,7 +25,8 @@ _logger = logging.getLogger(__name__)
 
 
 class DataDirectory:
-    """Whoever has the lock calls `redo_all` before any worker opens a log; a worker that is started again, `redo`."""
+    """Whoever has the lock calls `redo_all` before any worker opens a log; a worker that is started again redoes its
+    own."""
 
     def __init__(self, root: Path, files: Files, clock: Clock) -> None:
         self._root, self._files, self._clock = root, files, clock
@@ -62,10 +63,18 @@ class DataDirectory:
             raise
         return fd
 
-    def redo_all(self) -> set[str]:
-        """Redoes every write-ahead log, however many workers wrote them. Returns the logs whose last segment it has
-        synced."""
-        return self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())])
+    def redo_all(self) -> None:
+        """Redoes every write-ahead log, however many workers wrote them."""
+        for redo in self.redos():
+            redo.redo(redo.log_ids)
+            redo.end()
+
+    def redos(self, worker: int | None = None) -> list[Redo]:
+        """Of every write-ahead log, or of that of one worker, whose logs nobody has open."""
+        paths = [self._wal_path, *(self._wal_path / name for name in self._workers_before())]
+        if worker is not None:
+            paths = [self.wal_path(worker)]
+        return [Redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths]
 
     def ensure_start_epoch(self) -> None:
         """So that workers can count on, which must not open each other's logs."""
@@ -73,10 +82,6 @@ class DataDirectory:
             self._start_epochs.ensure(self._highest_epoch)
         except OSError as error:
             raise storage_error("the epoch file", error) from error
-
-    def redo(self, worker: int) -> set[str]:
-        """Redoes what one worker wrote, whose logs nobody has open."""
-        return self._redo([self.wal_path(worker)])
 
     def next_start_epoch(self, *, is_alone: bool) -> StartEpoch:
         """A number that no start of any worker has had. Alone, it looks into the logs if the file is lost."""
@@ -99,15 +104,6 @@ class DataDirectory:
 
     def _workers_before(self) -> list[str]:
         return [name for name in self._files.names(self._wal_path) if name.isdecimal()]
-
-    def _redo(self, paths: list[Path]) -> set[str]:
-        try:
-            synced = set().union(*[redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths])
-        except OSError as error:
-            raise storage_error("the write-ahead log", error) from error
-        if synced:
-            _logger.info("%d logs got back what was synced in the write-ahead log only", len(synced))
-        return synced
 
     def _highest_epoch(self) -> int:
         """The highest epoch that a frame has, for when the file that counts them is lost."""

@@ -4,14 +4,16 @@ from pathlib import Path
 
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.record import FORGET, FRAMES, encode
-from quiver.storage.local.wal.redo import redo
+from quiver.storage.local.wal.redo import Redo
 from quiver.system.files import Files
 
 
 def redone(root: Path, *records: bytes) -> set[str]:
     wal = WalFiles(root / "wal", Files())
     wal.write(1, records)
-    synced = redo(wal, root / "logs", Files())
+    redo = Redo(wal, root / "logs", Files())
+    synced = redo.redo(redo.log_ids)
+    redo.end()
     assert not list((root / "wal").iterdir())
     return synced
 

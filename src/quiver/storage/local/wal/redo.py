@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from quiver.storage.local.wal.files import WalFiles
@@ -13,23 +13,42 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _logger = logging.getLogger(__name__)
 
 
-def redo(wal: WalFiles, logs_path: Path, files: Files) -> set[str]:
-    """Makes the segments as they were when the records were synced, and durable; returns the logs whose last segment
-    is.
+class Redo:
+    """Makes segments as they were when the records of a write-ahead log were synced, and durable.
 
-    To do it twice changes nothing, so that a crash in the middle needs no care.
+    Each log by itself, in any order and from several threads; then `end`. To do it twice changes nothing, so that a
+    crash in the middle needs no care. Raises OSError.
     """
-    by_log: dict[str, list[WalRecord]] = {}
-    for record in wal.records():
-        if record.kind == FORGET:
-            forgotten = record.log_id
-            for log_id in [each for each in by_log if each == forgotten or each.startswith(f"{forgotten}/")]:
-                del by_log[log_id]
-        else:
-            by_log.setdefault(record.log_id, []).append(record)
-    synced = {log_id for log_id, records in by_log.items() if _redo_log(logs_path / log_id, records, files)}
-    wal.remove_all()
-    return synced
+
+    def __init__(self, wal: WalFiles, logs_path: Path, files: Files) -> None:
+        self._wal, self._logs_path, self._files = wal, logs_path, files
+        self._records: dict[str, list[WalRecord]] = {}
+        """By log."""
+        for record in wal.records():
+            if record.kind == FORGET:
+                forgotten = record.log_id
+                for log_id in [
+                    each for each in self._records if each == forgotten or each.startswith(f"{forgotten}/")
+                ]:
+                    del self._records[log_id]
+            else:
+                self._records.setdefault(record.log_id, []).append(record)
+
+    @property
+    def log_ids(self) -> list[str]:
+        return list(self._records)
+
+    def redo(self, log_ids: Iterable[str]) -> set[str]:
+        """Returns those whose last segment is synced."""
+        return {
+            log_id for log_id in log_ids if _redo_log(self._logs_path / log_id, self._records[log_id], self._files)
+        }
+
+    def end(self) -> None:
+        """All are redone: the records go."""
+        self._wal.remove_all()
+        if self._records:
+            _logger.info("%d logs got back what was synced in the write-ahead log only", len(self._records))
 
 
 def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> bool:
