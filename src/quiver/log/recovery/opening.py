@@ -35,10 +35,8 @@ def open_segment_log(
     *,
     directories: Directories | None = None,
     clock: Clock | None = None,
-    is_synced: bool = False,
 ) -> SegmentLog:
-    """Opens or creates a log. Its directory is made durable with its first segment. `is_synced`: nothing was written
-    to its last segment since that was synced."""
+    """Opens or creates a log. Its directory is made durable with its first segment."""
     files = open_files.files
     directories = directories or Directories(directory, files)
     names = files.names(directory)
@@ -61,7 +59,8 @@ def open_segment_log(
         if state.lost_to:
             log.note_loss(state.lost_from, state.lost_to)
     else:
-        _recover(log, segments, state or LogState(), is_synced=is_synced)
+        _recover(log, segments, state or LogState(), is_synced=log_id in directories.synced_logs)
+    directories.synced_logs.discard(log_id)  # it may be written to from now on
     return log
 
 

@@ -79,8 +79,6 @@ class LocalStorage:
         self._opening: dict[str, asyncio.Lock] = {}
         self._lock_fd = -1
         self._is_redone = False
-        self._synced: set[str] = set()
-        """Logs that were not opened since their last segment was redone and synced."""
 
     @property
     def buffer_numbers(self) -> None:
@@ -146,8 +144,7 @@ class LocalStorage:
     async def _redo(self, redo: Redo) -> None:
         run, log_ids = self.resources.writes.run, redo.log_ids
         chunks = [log_ids[first : first + _ONE_CALL] for first in range(0, len(log_ids), _ONE_CALL)]
-        synced = await bounded_gather(lambda chunk: run(redo.redo, chunk), chunks)
-        self._synced = self._synced.union(*synced)
+        self._directories.synced_logs.update(*await bounded_gather(lambda chunk: run(redo.redo, chunk), chunks))
         await run(redo.end)
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
@@ -162,7 +159,6 @@ class LocalStorage:
             if log is None or log.is_released:
                 self._let_go()
                 disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
-                self._synced.discard(log_id)
                 log = self._logs[log_id] = LocalLog(disk, options, self.resources)
             log.configure(options)
         self._opening.pop(log_id, None)  # whoever waits for the lock finds the log
@@ -177,7 +173,6 @@ class LocalStorage:
                 segment_limits(options),
                 directories=self._directories,
                 clock=self._clock,
-                is_synced=log_id in self._synced,
             )
         except OSError as error:
             raise storage_error(log_id, error) from error
