@@ -65,16 +65,20 @@ class DataDirectory:
 
     def redo_all(self) -> None:
         """Redoes every write-ahead log, however many workers wrote them."""
-        for redo in self.redos():
+        for path in self.wal_paths():
+            redo = self.redo(path)
             redo.redo(redo.log_ids)
             redo.end()
 
-    def redos(self, worker: int | None = None) -> list[Redo]:
-        """Of every write-ahead log, or of that of one worker, whose logs nobody has open."""
-        paths = [self._wal_path, *(self._wal_path / name for name in self._workers_before())]
+    def wal_paths(self, worker: int | None = None) -> list[Path]:
+        """Of every write-ahead log that there is, or of that of one worker."""
         if worker is not None:
-            paths = [self.wal_path(worker)]
-        return [Redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths]
+            return [self.wal_path(worker)]
+        return [self._wal_path, *(self._wal_path / name for name in self._workers_before())]
+
+    def redo(self, wal_path: Path) -> Redo:
+        """Of a write-ahead log whose logs nobody has open."""
+        return Redo(WalFiles(wal_path, self._files), self.logs_path, self._files)
 
     def ensure_start_epoch(self) -> None:
         """So that workers can count on, which must not open each other's logs."""

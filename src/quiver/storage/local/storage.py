@@ -133,10 +133,10 @@ class LocalStorage:
         self.resources.space.look()
 
     async def _redo_all(self) -> None:
-        worker = self._settings.worker if self._settings.lock_fd >= 0 else None
+        run, worker = self.resources.writes.run, self._settings.worker if self._settings.lock_fd >= 0 else None
         try:
-            for redo in await self.resources.writes.run(self._directory.redos, worker):
-                await self._redo(redo)
+            for path in await run(self._directory.wal_paths, worker):
+                await self._redo(await run(self._directory.redo, path))
         except OSError as error:
             raise storage_error("the write-ahead log", error) from error
         self._is_redone = True
