@@ -77,7 +77,7 @@ class Broker:
                 raise ServerFailed(
                     f"quiver serve did not become ready; its log ends with:\n{log.read_text()[-2000:]}"
                 )
-            time.sleep(0.005)
+            time.sleep(max(0.005, (time.monotonic() - begin) / 100))  # looking costs something
         self.start_seconds = time.monotonic() - begin
         return self
 

@@ -104,7 +104,7 @@ class SegmentAppender:
         segment = self._view.tail.segment
         if segment is None or segment.file.fd < 0 or segment.index.is_full or self._files.failure is not None:
             return False
-        if plan.epoch_starts or segment.size + plan.size_bytes > self.limits.segment_bytes:
+        if segment.size + plan.size_bytes > self.limits.segment_bytes:
             return False
         if not segment.size:
             return True
@@ -122,7 +122,7 @@ class SegmentAppender:
         """The first step: all frames are in files, or none. Pass the result to `publish` or to `abandon`."""
         self._files.check_writable()
         segment = self._view.tail.segment
-        self._prepare(segment, plan)
+        self._prepare(segment)
         if segment is None or not self._has_room(segment, plan):
             return self._write_over_segments(segment, frames, plan, is_synced_next=is_synced_next)
         return self._write_to(segment, frames, is_synced_next=is_synced_next)
@@ -175,6 +175,8 @@ class SegmentAppender:
         if active is not before.segment:
             segments = (*segments, *[segment for segment, _ in runs if segment not in segments])
         tail = Tail(end, active, active.size, plan.append_time_ms, active.max_timestamp_ms, plan.epoch, end)
+        if plan.epoch_starts:
+            self._epochs.note(plan.epoch_starts)
         self._files.publish(segments, tail, synced=synced)
 
     def abandon(self, runs: list[Run]) -> None:
@@ -198,11 +200,9 @@ class SegmentAppender:
             self._undo([], error)
         self._files.publish((*self._view.segments, new), tail._replace(segment=new, size=0), synced=True)
 
-    def _prepare(self, segment: Segment | None, plan: AppendPlan) -> None:
-        """Makes new epochs durable before their first frame, and loads the counts that the index continues."""
+    def _prepare(self, segment: Segment | None) -> None:
+        """Loads the counts that the index continues."""
         try:
-            if plan.epoch_starts:
-                self._epochs.begin(plan.epoch_starts, self._view.segments, self._view.tail.frames_end)
             if segment is not None and not segment.is_counted:
                 segment.count()
         except OSError as error:

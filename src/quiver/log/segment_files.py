@@ -53,6 +53,7 @@ class SegmentFiles:
         """Takes the log offline for writes, for good."""
         if self.failure is None:
             self.failure = problem
+            self.open_files.troubled.add(self._view.log_id)
             _logger.error("%s is offline for writes: %s", self._view.log_id, problem)
 
     def check_writable(self) -> None:

@@ -64,8 +64,12 @@ class SegmentLog:
         return self.view.tail.end_offset
 
     def epochs(self) -> EpochHistory:
-        """Which leader epochs wrote the log. Reads a file at its first use."""
+        """Which leader epochs wrote the log. Reads files at its first use."""
         return self._epochs.history(self.view.segments, self.view.tail.frames_end)
+
+    def save_epochs(self) -> None:
+        """Before frames go that tell of them."""
+        self._epochs.save(self.view.segments, self.view.tail.frames_end)
 
     def skip_to(self, offset: int) -> None:
         """Leaves a gap: the next frame is at an offset or above."""
@@ -138,6 +142,7 @@ class SegmentLog:
         position = self._boundary(kept[-1], offset) if kept else 0
         lost_from, lost_to = (0, 0) if offset <= self._lost[0] else self._lost
         try:
+            self._epochs.truncate(offset)
             state = LogState(reserved_offset=offset, lost_from=lost_from, lost_to=lost_to)
             self.reservation.save(state, sync=True)
             self._lost = (lost_from, lost_to)
@@ -146,7 +151,6 @@ class SegmentLog:
             self.files.remove_segments(removed)
             if kept:
                 self.files.cut_to_size(kept[-1])
-            self._epochs.truncate(self.view.tail.frames_end)
         except OSError as error:
             self.files.fail(f"truncating to {offset} failed: {error}")
             self.files.check_writable()

@@ -193,6 +193,7 @@ class SegmentView:
 
     def note_damage(self, damage: Damage) -> None:
         self.damage = [*self.damage, damage]
+        self.open_files.troubled.add(self.log_id)
 
     def _limit(self, segment: Segment, end: int, next_base: int | None, tail: Tail) -> int:
         """The position in a segment where a read up to an offset stops."""

@@ -7,6 +7,7 @@ disk. If there is only one, a second copy of it is kept.
 
 import logging
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 
@@ -24,8 +25,11 @@ _logger = logging.getLogger(__name__)
 
 
 class SnapshotFiles:
-    def __init__(self, directory: Path, files: Files, names: list[str]) -> None:
+    def __init__(
+        self, directory: Path, files: Files, names: list[str], on_problem: Callable[[], None] = lambda: None
+    ) -> None:
         self._directory = directory
+        self._on_problem = on_problem
         self._files = files
         self._lock = Lock()
         self.offsets = sorted({offset for name in names if (offset := _offset_of(name)) is not None})
@@ -66,6 +70,7 @@ class SnapshotFiles:
             self._bad.add(offset)
             self._anchors.discard(offset)
             self.problems[offset] = f"{self._path(offset).name} is not used: {problem}"
+            self._on_problem()
             _logger.error("%s is not used: %s", self._path(offset), problem)
 
     def make_durable(self, start_offset: int) -> None:
@@ -142,6 +147,7 @@ class SnapshotFiles:
     def _note_copy(self, offset: int, problem: str) -> None:
         if offset not in self.problems:
             self.problems[offset] = f"{self._path(offset).name} is not used, but its copy: {problem}"
+            self._on_problem()
             _logger.error("%s is not used, but its copy: %s", self._path(offset), problem)
 
     def _read(self, path: Path, offset: int) -> bytes | str:

@@ -40,12 +40,13 @@ class LogStart(msgspec.Struct, frozen=True, array_like=True):
     log_id: str
     options: LogOptions
     last_epoch: int
-    """Of its last frame."""
+    """Of its last frame, as is the end."""
     end_offset: int
     complete_from: int
     """A replica that ends below cannot continue: frames that would follow are gone, or others than they were."""
     common: tuple[int, int] | None = None
     """The largest epoch not above the follower's last one, and where it ends; None while that is not known."""
+    start_offset: int = 0
 
 
 class Align(ToFollower, frozen=True, tag="align"):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from quiver.log.epoch_history import ENTRIES_KEPT, EpochHistory, EpochStart
 from quiver.log.recovery.epoch_file import EPOCHS, EpochFile
-from quiver.model.errors import StaleEpoch
 from quiver.system.files import Files
 from unit.log.frames import frame_at
 from unit.log.logs import abandon, append, close, end_of_epoch, open_log
@@ -59,16 +58,36 @@ def test_it_is_bounded_and_says_too_little_rather_than_too_much() -> None:
     assert history.end_offset_of(5, start_offset=0, end_offset=10**6) == 60
 
 
-def test_an_epoch_is_on_disk_before_its_first_frame(tmp_path: Path) -> None:
+def test_appends_write_no_file_and_frames_tell_their_epochs(tmp_path: Path) -> None:
     log = open_log(tmp_path)
-    append(log, frame_at(0, epoch=2))
-    append(log, frame_at(1, epoch=4))
-    files = Files()
-    first = files.read_file(tmp_path / EPOCHS)
-    append(log, frame_at(2, epoch=4))
-    assert files.read_file(tmp_path / EPOCHS) == first, "only a new epoch is noted"
-    append(log, frame_at(3, epoch=5))
-    assert files.read_file(tmp_path / EPOCHS) != first
+    for offset, epoch in enumerate([2, 4, 4, 5]):
+        append(log, frame_at(offset, epoch=epoch))
+    assert [end_of_epoch(log, epoch) for epoch in (1, 2, 3, 4, 5)] == [0, 1, 1, 3, 4]
+    append(log, frame_at(4, epoch=7))
+    assert [end_of_epoch(log, epoch) for epoch in (4, 5, 6, 7)] == [3, 4, 4, 5]
+    abandon(log)
+    assert not (tmp_path / EPOCHS).exists()
+    log = open_log(tmp_path)
+    assert [end_of_epoch(log, epoch) for epoch in (1, 2, 3, 4, 5, 6, 7)] == [0, 1, 1, 3, 4, 4, 5]
+    abandon(log)
+
+
+def test_what_frames_in_closed_segments_tell_is_saved_before_they_go(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    append(log, frame_at(0, count=10, epoch=1))
+    append(log, frame_at(10, count=10, epoch=2))
+    log.appender.roll()
+    append(log, frame_at(20, count=10, epoch=3))
+    append(log, frame_at(30, count=10, epoch=4))
+    log.save_epochs()
+    saved = EpochFile(tmp_path, Files()).history((), 100).starts
+    assert saved == (EpochStart(1, 0), EpochStart(2, 10), EpochStart(3, 20)), "the last one may lose its frames"
+    before = (tmp_path / EPOCHS).stat().st_mtime_ns
+    log.save_epochs()
+    assert (tmp_path / EPOCHS).stat().st_mtime_ns == before, "nothing has changed"
+    abandon(log)
+    log = open_log(tmp_path)
+    assert [end_of_epoch(log, epoch) for epoch in range(6)] == [0, 10, 20, 30, 40, 40]
     abandon(log)
 
 
@@ -84,30 +103,28 @@ def test_a_log_with_one_epoch_needs_no_file(tmp_path: Path) -> None:
     close(log)
 
 
-def test_a_first_epoch_replaces_a_file_that_was_left_behind(tmp_path: Path) -> None:
-    """Of a log that was cut to nothing: once it grows again, the old entries would be believed."""
+def test_the_file_is_cut_before_the_log(tmp_path: Path) -> None:
+    """Once the log grows again, entries of what was cut would be believed."""
     log = open_log(tmp_path)
     append(log, frame_at(0, count=10, epoch=1))
     append(log, frame_at(10, count=10, epoch=2))
-    close(log)
-    left_behind = (tmp_path / EPOCHS).read_bytes()
+    log.appender.roll()
+    append(log, frame_at(20, count=10, epoch=3))
+    log.save_epochs()
+    log.truncate(10)
+    assert EpochFile(tmp_path, Files()).history((), 100).starts == (EpochStart(1, 0),)
+    append(log, frame_at(10, count=30, epoch=5))
+    assert [end_of_epoch(log, epoch) for epoch in range(7)] == [0, 10, 10, 10, 10, 40, 40]
+    abandon(log)
     log = open_log(tmp_path)
-    log.truncate(0)
-    close(log)
-    (tmp_path / EPOCHS).write_bytes(left_behind)
-    log = open_log(tmp_path)
-    append(log, frame_at(0, count=30, epoch=3))
-    close(log)
-    log = open_log(tmp_path)
-    assert [end_of_epoch(log, epoch) for epoch in (1, 2, 3)] == [0, 0, 30]
-    close(log)
+    assert [end_of_epoch(log, epoch) for epoch in range(7)] == [0, 10, 10, 10, 10, 40, 40]
+    abandon(log)
 
 
-def test_an_append_with_a_new_epoch_is_not_for_the_loop(tmp_path: Path) -> None:
+def test_an_append_with_a_new_epoch_is_a_single_write(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, frame_at(0, epoch=1), sync=False)
-    assert log.appender.is_ready(log.appender.plan([frame_at(1, epoch=1)]))
-    assert not log.appender.is_ready(log.appender.plan([frame_at(1, epoch=2)]))
+    assert log.appender.is_ready(log.appender.plan([frame_at(1, epoch=2)]))
     close(log)
 
 
@@ -126,14 +143,12 @@ def test_a_hole_belongs_to_no_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"QVEPOC", bytes(60)])
-def test_a_lost_file_is_made_again_from_the_frames(tmp_path: Path, damage: bytes | None) -> None:
+def test_without_the_file_the_frames_tell_all(tmp_path: Path, damage: bytes | None) -> None:
     log = open_log(tmp_path)
     for epoch, offset in enumerate(range(0, 2_000, 10), start=1):
         append(log, frame_at(offset, count=10, body=bytes(700), epoch=epoch // 40 * 3))
     close(log)
-    if damage is None:
-        (tmp_path / EPOCHS).unlink()
-    else:
+    if damage is not None:
         (tmp_path / EPOCHS).write_bytes(damage)
     log = open_log(tmp_path)
     assert len(log.view.segments) > 3
@@ -153,19 +168,13 @@ def test_a_lost_file_is_made_again_from_the_frames(tmp_path: Path, damage: bytes
 def test_entries_whose_frames_are_lost_do_not_count(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     append(log, frame_at(0, count=10, epoch=1))
-    EpochFile(tmp_path, Files()).begin([EpochStart(7, 10)], log.view.segments, 10)
+    log.appender.roll()
+    append(log, frame_at(10, count=10, epoch=7))
+    log.save_epochs()
+    log.truncate(10)  # as a power cut may leave it
     close(log)
     log = open_log(tmp_path)
     assert end_of_epoch(log, 1) == end_of_epoch(log, 7) == 10
     append(log, frame_at(10, count=10, epoch=3))
     assert (end_of_epoch(log, 2), end_of_epoch(log, 3)) == (10, 20)
     close(log)
-
-
-def test_an_epoch_that_was_noted_fences_earlier_ones(tmp_path: Path) -> None:
-    epochs = EpochFile(tmp_path, Files())
-    epochs.begin([EpochStart(7, 0)], (), 0)
-    with pytest.raises(StaleEpoch):
-        epochs.begin([EpochStart(6, 0)], (), 0)
-    epochs.begin([EpochStart(7, 0)], (), 0)
-    assert epochs.history((), 0).starts == (EpochStart(7, 0),)

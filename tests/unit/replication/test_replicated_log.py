@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -10,8 +11,10 @@ from quiver.model.errors import NotEnoughReplicas, NotLeader, NotSupported
 from quiver.records.header import StampedFrame
 from quiver.replication.settings import ReplicationSettings
 from quiver.replication.unit import start_epoch
+from quiver.storage.local.settings import LocalSettings
+from quiver.storage.local.storage import LocalStorage
 from quiver.storage.memory.storage import MemoryStorage
-from quiver.storage.port import LogOptions
+from quiver.storage.port import LogOptions, Storage
 from quiver.testing.replication.direct import ReplicaGroup
 from quiver.testing.replication.frames import stored_values
 from unit.log.frames import frame_at
@@ -25,7 +28,7 @@ INTERVAL = LogOptions(durability="interval")
 
 class Replicas(ReplicaGroup):
     def __init__(self, settings: ReplicationSettings = QUICK) -> None:
-        self.locals = [MemoryStorage(), MemoryStorage(), MemoryStorage()]
+        self.locals: list[Storage] = [MemoryStorage(), MemoryStorage(), MemoryStorage()]
         super().__init__(self.locals, settings)
 
     async def stored(self, node: int, log_id: str = LOG) -> list[tuple[int, bytes]]:
@@ -273,6 +276,39 @@ async def test_offsets_are_left_out_where_everybody_may_have_lost_some(group: Re
     await log.append(frames(log.end_offset, 1, epoch=2))
     assert await group.stored(0) == await group.stored(1) == await group.stored(2)
     assert len(await group.stored(0)) == 4
+
+
+async def test_offsets_are_left_out_also_by_the_leader_after_one_that_served_nothing(group: Replicas) -> None:
+    storage = await group.lead()
+    await (await storage.open_log(LOG, INTERVAL)).append(frames(0, 3))
+    await group.elect(1, loss_epoch=2)
+    await group.elect(2)
+    log = await (await group.lead(node=2)).open_log(LOG, INTERVAL)
+    left_out = log.end_offset
+    assert left_out > 1000
+    await group.elect(0)
+    log = await (await group.lead(node=0)).open_log(LOG, INTERVAL)
+    assert log.end_offset == left_out
+
+
+async def test_a_replica_that_has_only_reserved_offsets_gets_the_frames_that_are_there(
+    group: Replicas, tmp_path: Path
+) -> None:
+    local = LocalStorage(tmp_path, LocalSettings(min_free_bytes=0))
+    await local.open()
+    reserved = await local.open_log(f"units/0/{LOG}", OPTIONS)
+    await reserved.skip_to(1000)
+    assert reserved.start_offset == 1000
+    storage = await group.lead()
+    log = await storage.open_log(LOG, OPTIONS)
+    await log.append(frames(0, 3))
+    await group.nodes[2].close()
+    group.locals[2] = local
+    await group.restart(2, local)
+    await log.append(frames(3, 1))
+    await group.until(lambda: 2 in group.unit().isr)
+    assert len(await group.stored(2)) == 4
+    assert await group.stored(2) == await group.stored(0)
 
 
 async def test_replicas_move(group: Replicas) -> None:

@@ -42,6 +42,7 @@ def replace_segments(log: SegmentLog, old: Sequence[Segment], rewritten: Rewritt
     if not _is_current(log, old):
         _discard(files, log.files.directory, new_path)
         return False
+    log.save_epochs()
     if not rewritten.size and old[0] is not log.view.segments[0]:
         _discard(files, log.files.directory, new_path)
         log.files.publish(tuple(each for each in log.view.segments if each not in old), log.view.tail, synced=False)

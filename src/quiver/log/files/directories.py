@@ -1,4 +1,4 @@
-"""Directories whose names must outlive a power cut."""
+"""What of a data directory is known to be on disk: the names in directories, and logs that were redone."""
 
 from pathlib import Path
 from threading import Lock
@@ -23,6 +23,8 @@ class Directories:
         self._durable: dict[Path, set[Path]] = {}
         """By their parent."""
         self._removals = 0
+        self.synced_logs: set[str] = set()
+        """Logs whose last segment was synced at the start, and that nobody has opened since."""
 
     def make(self, directory: Path) -> None:
         """Makes a directory; its name is not durable yet."""

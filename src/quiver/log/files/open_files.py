@@ -42,6 +42,8 @@ class OpenFiles:
     def __init__(self, files: Files, max_open: int = DEFAULT_MAX_OPEN) -> None:
         self.files = files
         self.sync_times = SyncTimes()
+        self.troubled: set[str] = set()
+        """Logs that something was found wrong with: whoever looks for problems looks at these."""
         self._max_open = max(1, max_open)
         self._recent: OrderedDict[OpenFile, None] = OrderedDict()
         self._lock = Lock()

@@ -10,7 +10,6 @@ import google_crc32c
 
 from quiver.log.epoch_history import EpochHistory, EpochStart
 from quiver.log.segment.segment import Segment
-from quiver.model.errors import StaleEpoch
 from quiver.system.files import Files
 
 EPOCHS = "epochs"
@@ -23,65 +22,72 @@ _logger = logging.getLogger(__name__)
 
 
 class EpochFile:
-    """The history of one log. Loaded at its first use, and replaced as a whole. Safe to use from threads.
+    """The history of one log, from its file and the frames. Loaded when somebody asks, safe to use from threads.
 
-    A log has no such file until its second epoch: its frames say what the first one is.
+    The file has what frames may not tell any more, because compaction has removed some: it is saved before that, with
+    what frames in closed segments tell, which no crash takes away. Everything later is in the frames.
     """
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._path = directory / EPOCHS
         self._files = files
         self._history: EpochHistory | None = None
-        self._is_missing = False
+        self._noted: list[EpochStart] = []
+        """Of frames that were appended since it was opened."""
+        self._folded = 0
+        """How many of these the history has."""
         self._lock = Lock()
 
+    def note(self, starts: Sequence[EpochStart]) -> None:
+        """Epochs whose first frames were appended. Does not wait."""
+        self._noted += starts
+
     def history(self, segments: Sequence[Segment], frames_end: int) -> EpochHistory:
-        """Read from `segments` if the file is lost. Epochs beyond the last frame were lost with their frames."""
         with self._lock:
             return self._loaded(segments, frames_end)
 
-    def begin(self, starts: Sequence[EpochStart], segments: Sequence[Segment], frames_end: int) -> None:
-        """Records new epochs durably, before the first append with them. Raises OSError if that fails."""
+    def save(self, segments: Sequence[Segment], frames_end: int) -> None:
+        """Frames of closed segments are about to go. Returns when the file is on disk; raises OSError."""
         with self._lock:
-            known = self._loaded(segments, frames_end)
-            if starts[0].epoch < known.latest:  # of a leader that existed, although its first append failed
-                raise StaleEpoch(epoch=starts[0].epoch, current=known.latest)
-            start_offset = segments[0].base_offset if segments else frames_end
-            changed = known.begun(starts, start_offset=start_offset)
-            if changed is known:
-                return
-            if len(changed.starts) > 1 or not self._is_missing:  # an old file would be used later
-                self._write(changed)
-            self._history = changed
+            open_from = segments[-1].base_offset if segments else 0
+            closed = self._loaded(segments, frames_end).truncated(open_from + 1)
+            before = self._read()
+            if closed.starts != (() if before is None else before.starts):
+                self._write(closed)
 
     def truncate(self, offset: int) -> None:
-        """Called after the log was cut. If a crash prevents it, loading the file does the same."""
+        """Called before the log is cut: what the file says of frames that come later would be wrong."""
         with self._lock:
-            known = self._history if self._history is not None else self._read()
-            if known is None:
-                return
-            changed = known.truncated(offset)
-            if changed.starts != known.starts:
-                self._write(changed)
-            self._history = changed
+            if self._history is not None:
+                self._history = self._fold().truncated(offset)
+            self._noted, self._folded = [start for start in self._noted if start.offset < offset], 0
+            found = self._read()
+            if found is not None and (kept := found.truncated(offset)).starts != found.starts:
+                self._write(kept)
 
     def _loaded(self, segments: Sequence[Segment], frames_end: int) -> EpochHistory:
         if self._history is None:
-            found = self._read()
-            if found is None:
-                found = EpochHistory(epochs_in_frames(segments))
-            self._history = found.truncated(frames_end)
+            found = (self._read() or EpochHistory()).truncated(frames_end)
+            later = epochs_in_frames(segments, above=found.latest)
+            self._history = found.begun(later, start_offset=segments[0].base_offset) if later else found
+        return self._fold()
+
+    def _fold(self) -> EpochHistory:
+        """Takes in what was noted."""
+        assert self._history is not None, "it is loaded"
+        noted = self._noted[self._folded :]
+        if noted:
+            self._history = self._history.begun(noted, start_offset=0)
+            self._folded += len(noted)
         return self._history
 
     def _write(self, history: EpochHistory) -> None:
         self._files.write_file(self._path, _encode(history), sync=True)
-        self._is_missing = False
 
     def _read(self) -> EpochHistory | None:
         try:
             content = self._files.read_file(self._path)
         except FileNotFoundError:
-            self._is_missing = True
             return None
         found = _decode(content)
         if found is None:
@@ -89,25 +95,31 @@ class EpochFile:
         return found
 
 
-def epochs_in_frames(segments: Sequence[Segment]) -> list[EpochStart]:
-    """The history that the frames show, for a log without a file. Epochs rise, so the search ends at the last one."""
+def epochs_in_frames(segments: Sequence[Segment], *, above: int = -1) -> list[EpochStart]:
+    """What the frames tell of epochs above one. Epochs rise, so only the segments from the first one on that ends
+    with such an epoch are searched, up to the last epoch."""
+    newest = next((found for each in reversed(segments) if (found := _last_epoch(each)) is not None), -1)
     starts: list[EpochStart] = []
     end = segments[0].base_offset if segments else 0
-    newest = next((segment.last_frame() for segment in reversed(segments) if segment.size), None)
     for segment in segments:
-        if newest is None or (starts and starts[-1].epoch == newest.header.leader_epoch):
+        if newest <= above:
             break
         last = segment.last_frame() if segment.size else None
-        while last is not None and last.header.leader_epoch > (starts[-1].epoch if starts else -1):
-            epoch = starts[-1].epoch if starts else -1
-            first = segment.first_with_epoch_above(epoch)
+        while last is not None and last.header.leader_epoch > above:
+            first = segment.first_with_epoch_above(above)
             if first is None:
                 break
             before = segment.frame_before(first.position) if first.position else None
-            starts.append(EpochStart(first.header.leader_epoch, before.header.next_offset if before else end))
+            above = first.header.leader_epoch
+            starts.append(EpochStart(above, before.header.next_offset if before else end))
         if last is not None:
             end = last.header.next_offset
     return starts
+
+
+def _last_epoch(segment: Segment) -> int | None:
+    last = segment.last_frame() if segment.size else None
+    return None if last is None else last.header.leader_epoch
 
 
 def _encode(history: EpochHistory) -> bytes:

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from functools import partial
 from pathlib import Path
 
 from quiver.log.compaction.replacement import NOTE, finish_replacement
@@ -49,7 +50,7 @@ def open_segment_log(
         reserved_file.save(LogState(), sync=False)
     reservation = Reservation(reserved_file, state.reserved_offset if state else 0, clock or SystemClock())
     view = SegmentView(log_id, open_files)
-    snapshots = SnapshotFiles(directory, files, names)
+    snapshots = SnapshotFiles(directory, files, names, partial(open_files.troubled.add, log_id))
     log = SegmentLog(view, SegmentFiles(view, directory, directories), snapshots, reservation, limits)
     segments = _list_segments(directory, names, open_files)
     if state is not None and _is_clean(state, segments):
@@ -58,7 +59,8 @@ def open_segment_log(
         if state.lost_to:
             log.note_loss(state.lost_from, state.lost_to)
     else:
-        _recover(log, segments, state or LogState())
+        _recover(log, segments, state or LogState(), is_synced=log_id in directories.synced_logs)
+    directories.synced_logs.discard(log_id)  # it may be written to from now on
     return log
 
 
@@ -102,7 +104,7 @@ def _clean_tail(state: LogState, last: Segment | None) -> Tail:
     )
 
 
-def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState) -> None:
+def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState, *, is_synced: bool) -> None:
     newest = log.snapshots.newest()
     floor = max(state.reserved_offset, newest[0] if newest else 0)
     if state.segment_base > (segments[-1].base_offset if segments else -1):
@@ -139,7 +141,7 @@ def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState) ->
         log.note_loss(state.lost_from, state.lost_to)
     if is_short and state.end_offset > standing.next_offset:
         log.note_loss(standing.next_offset, state.end_offset)
-    _settle(log, segment, file_size, has_stale_state=is_short)
+    _settle(log, segment, file_size, has_stale_state=is_short, is_synced=is_synced)
 
 
 def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Checkpoint:
@@ -173,14 +175,15 @@ def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> tuple
     return standing, standing.next_offset
 
 
-def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool) -> None:
+def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool, is_synced: bool) -> None:
     """Makes the result of recovery durable: copies the bytes to be cut, records the new end, then cuts them."""
     is_cut = segment.size < file_size
     try:
         kept = quarantine(segment, log.files.files, segment.size, file_size) if is_cut else None
         if is_cut or has_stale_state:
             log.reservation.save(log.state()._replace(reserved_offset=log.end_offset), sync=True)
-        log.files.cut_to_size(segment)
+        if is_cut or not is_synced:
+            log.files.cut_to_size(segment)
     except OSError as error:
         if is_lack_of_resources(error):
             log.files.forget()

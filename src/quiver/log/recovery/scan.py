@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from quiver.log.segment.damage import Damage
 from quiver.log.segment.frame_scan import ANYWHERE, FrameFile, Standing
-from quiver.log.segment.index import NO_MESSAGES, DamagedIndex
+from quiver.log.segment.index import INDEX_INTERVAL_BYTES, NO_MESSAGES, DamagedIndex
 from quiver.log.segment.segment import Segment
 from quiver.model.limits import MIB
 from quiver.records.header import ALIGNMENT, FrameHeader
@@ -47,7 +47,8 @@ def scan_segment(segment: Segment, checkpoint: Checkpoint) -> Recovery:
     with segment.frames(window_bytes=_WINDOW_BYTES) as frames:
         recovery = _Scan(segment, frames, checkpoint, note_entries=not rebuild).run()
     segment.size = recovery.size
-    segment.index.flush()
+    if segment.size > INDEX_INTERVAL_BYTES:  # a short one is read from its beginning
+        segment.index.flush()
     if rebuild or recovery.damage:  # the scan does not count frames with a bad body, but everything else does
         segment.rebuild_index()
         segment.set_counts(segment.count_below(segment.size))

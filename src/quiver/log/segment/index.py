@@ -166,6 +166,10 @@ class SegmentIndex:
     def cut(self, position: int) -> None:
         """Forgets the entries at and after a position."""
         with self._lock:
+            if not self._stored_count:  # the file may not be there, and need not be
+                self._pending[:] = [entry for entry in self._pending if entry.position < position]
+                self.is_full, self.due_position = len(self._pending) >= _PENDING_MAX, position
+                return
             self.flush()
             fd = self._open_files.pin(self.file, create=True)
             try:

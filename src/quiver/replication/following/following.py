@@ -48,6 +48,10 @@ class UnitLogs:
     async def remove(self, log_id: str) -> None:
         await self._local.delete_logs(self.path(log_id))
 
+    async def recreate(self, start: LogStart) -> Log:
+        await self.remove(start.log_id)
+        return await self.open(start)
+
 
 class Following:
     """`promise` first. Logs are opened when a leader asks for them, and are found here by whoever leads next."""
@@ -155,7 +159,7 @@ class Following:
             replica = self.replicas.get(start.log_id)
             if replica is None:
                 log = await self.local.open(start)
-                replica = self.replicas[start.log_id] = Replica(start.log_id, log, self.follower)
+                replica = self.replicas[start.log_id] = Replica(start.log_id, log, self.follower, self.local.recreate)
             self._check(epoch)
             self._numbers[start.number], self._by_id[start.log_id] = replica, start.number
         return replica

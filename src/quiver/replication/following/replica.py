@@ -1,6 +1,7 @@
 """A log that follows its leader's: cut where it leaves it, then continued with the same frames."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import google_crc32c
 
@@ -16,9 +17,12 @@ from quiver.storage.port import Log
 class Replica:
     """Changes of its log take turns."""
 
-    def __init__(self, log_id: str, log: Log, follower: Follower) -> None:
+    def __init__(
+        self, log_id: str, log: Log, follower: Follower, recreate: Callable[[LogStart], Awaitable[Log]]
+    ) -> None:
+        """`recreate` removes the log and opens an empty one."""
         self.log_id, self.log = log_id, log
-        self._follower = follower
+        self._follower, self._recreate = follower, recreate
         self.turn = asyncio.Lock()
         self.snapshot_offset = -1
         """Of the newest one."""
@@ -67,17 +71,30 @@ class Replica:
             return False
         if is_aligned and offset < start.complete_from:
             offset = self.log.start_offset  # what follows is not what followed then
-        offset = max(offset, self.log.start_offset)
-        if offset < self.log.end_offset:
-            await self.log.truncate(offset)
-            self._synced_to = min(self._synced_to, offset)
-            if self.snapshot_offset > offset:
-                await self._find_snapshot()
-        if self.log.start_offset == self.log.end_offset:
-            await self.log.truncate(
-                offset
-            )  # the leader may not know the time of what there was, and have an earlier one
+        await self._cut_to(max(offset, self.log.start_offset))
+        if is_aligned and self._seems_to_have_more(start):
+            self.log = await self._recreate(start)
+        end = self.log.end_offset
+        self._synced_to, self.watermark = min(self._synced_to, end), min(self.watermark, end)
+        if self.snapshot_offset > end:
+            await self._find_snapshot()
         return is_aligned
+
+    async def _cut_to(self, offset: int) -> None:
+        log = self.log
+        if offset < log.end_offset:
+            await log.truncate(offset)
+        if log.start_offset == log.end_offset:
+            await log.truncate(offset)  # it forgets a time that the leader may not know, and be before it
+
+    def _seems_to_have_more(self, start: LogStart) -> bool:
+        """It has no frames, and its end is above some of the leader's: by offsets that were only reserved, or by
+        frames of others. It would never get the leader's frames below that. Where it had frames up to its end and
+        removed them, its leader did that too, or is going to."""
+        log = self.log
+        if log.start_offset < log.end_offset or log.end_offset <= start.start_offset:
+            return False
+        return log.last_frame.end_offset < log.end_offset or log.end_offset > start.end_offset
 
     async def append(self, epoch: int, part: LogPart, data: memoryview) -> LogPosition:
         async with self.turn:

@@ -8,8 +8,9 @@ from quiver.replication.following.following import UnitLogs
 from quiver.replication.leading.leading import Leading
 from quiver.replication.leading.led_log import LedLog, local_options
 from quiver.replication.leading.log import ReplicatedLog
+from quiver.replication.unit import start_epoch
 from quiver.storage.memory.storage import check_log_id
-from quiver.storage.port import LogOptions, Storage
+from quiver.storage.port import Log, LogOptions, Storage
 
 LOSS_GAP = 1 << 20
 """Offsets that are left out where some may have been given out and lost."""
@@ -86,12 +87,18 @@ class UnitStorage:
 
     async def _take_up(self, led: LedLog, options: LogOptions) -> None:
         """What was there at the election. Offsets may have been given out that nobody knows of any more."""
-        unit = self._leading.leader.unit
         is_volatile = options.durability != "fsync" and not options.syncs_what_counts
-        if is_volatile and unit.loss_epoch == unit.epoch:
+        if is_volatile and self._may_have_lost(led.log):
             async with led.turn:
                 await led.log.skip_to(led.log.end_offset + LOSS_GAP)
             self._leading.skipped(led)
+
+    def _may_have_lost(self, log: Log) -> bool:
+        """Nothing was written since everybody may have lost something, and no leader since then has left a gap."""
+        loss_epoch, last = self._leading.leader.unit.loss_epoch, log.last_frame
+        if not loss_epoch or last.epoch >= start_epoch(self._leading.worker, loss_epoch):
+            return False
+        return log.end_offset - last.end_offset < LOSS_GAP
 
     async def delete_logs(self, directory: str) -> None:
         """Returns when the in-sync set has removed them."""

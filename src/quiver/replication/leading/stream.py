@@ -202,6 +202,7 @@ class FollowerStream:
             last.end_offset,
             log.complete_from,
             common,
+            log.log.start_offset,
         )
 
     async def _send(self) -> None:

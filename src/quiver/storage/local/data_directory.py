@@ -15,7 +15,7 @@ from quiver.model.names import StartEpoch
 from quiver.storage.local.log import segment_limits
 from quiver.storage.local.start_epoch_file import StartEpochFile
 from quiver.storage.local.wal.files import WalFiles
-from quiver.storage.local.wal.redo import redo
+from quiver.storage.local.wal.redo import Redo
 from quiver.storage.port import LogOptions
 from quiver.system.clock import Clock
 from quiver.system.files import Files
@@ -25,7 +25,8 @@ _logger = logging.getLogger(__name__)
 
 
 class DataDirectory:
-    """Whoever has the lock calls `redo_all` before any worker opens a log; a worker that is started again, `redo`."""
+    """Whoever has the lock calls `redo_all` before any worker opens a log; a worker that is started again redoes its
+    own."""
 
     def __init__(self, root: Path, files: Files, clock: Clock) -> None:
         self._root, self._files, self._clock = root, files, clock
@@ -64,7 +65,20 @@ class DataDirectory:
 
     def redo_all(self) -> None:
         """Redoes every write-ahead log, however many workers wrote them."""
-        self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())])
+        for path in self.wal_paths():
+            redo = self.redo(path)
+            redo.redo(redo.log_ids)
+            redo.end()
+
+    def wal_paths(self, worker: int | None = None) -> list[Path]:
+        """Of every write-ahead log that there is, or of that of one worker."""
+        if worker is not None:
+            return [self.wal_path(worker)]
+        return [self._wal_path, *(self._wal_path / name for name in self._workers_before())]
+
+    def redo(self, wal_path: Path) -> Redo:
+        """Of a write-ahead log whose logs nobody has open."""
+        return Redo(WalFiles(wal_path, self._files), self.logs_path, self._files)
 
     def ensure_start_epoch(self) -> None:
         """So that workers can count on, which must not open each other's logs."""
@@ -73,10 +87,6 @@ class DataDirectory:
         except OSError as error:
             raise storage_error("the epoch file", error) from error
 
-    def redo(self, worker: int) -> None:
-        """Redoes what one worker wrote, whose logs nobody has open."""
-        self._redo([self.wal_path(worker)])
-
     def next_start_epoch(self, *, is_alone: bool) -> StartEpoch:
         """A number that no start of any worker has had. Alone, it looks into the logs if the file is lost."""
         try:
@@ -84,8 +94,9 @@ class DataDirectory:
         except OSError as error:
             raise storage_error("the epoch file", error) from error
 
-    def find_logs(self) -> list[str]:
-        found, waiting = [], [(self.logs_path, "")]
+    def find_logs(self, below: str = "") -> list[str]:
+        """All logs, or those in one directory."""
+        found, waiting = [], [(self.logs_path / below, below)]
         while waiting:
             path, log_id = waiting.pop()
             names = self._files.names(path)
@@ -97,14 +108,6 @@ class DataDirectory:
 
     def _workers_before(self) -> list[str]:
         return [name for name in self._files.names(self._wal_path) if name.isdecimal()]
-
-    def _redo(self, paths: list[Path]) -> None:
-        try:
-            count = sum([redo(WalFiles(path, self._files), self.logs_path, self._files) for path in paths])
-        except OSError as error:
-            raise storage_error("the write-ahead log", error) from error
-        if count:
-            _logger.info("%d logs got back what was synced in the write-ahead log only", count)
 
     def _highest_epoch(self) -> int:
         """The highest epoch that a frame has, for when the file that counts them is lost."""

@@ -317,7 +317,8 @@ class LocalLog:
 
     @property
     def snapshot_problems(self) -> Sequence[str]:
-        return list(self._disk.snapshots.problems.values())
+        problems = self._disk.snapshots.problems
+        return list(problems.values()) if problems else ()
 
     def refuse_snapshot(self, offset: int, problem: str) -> None:
         self._memory_snapshots.remove(offset)

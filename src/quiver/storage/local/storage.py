@@ -25,12 +25,16 @@ from quiver.storage.local.settings import (
 )
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.log import WriteAheadLog
+from quiver.storage.local.wal.redo import Redo
 from quiver.storage.local.write_behind import Flusher
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
 from quiver.system.pace import bounded_gather, paced
 
 _SHOWN = 3
+_FEW_LOGS = 64
+_ONE_CALL = 64
+"""Logs that are redone in one call of a thread."""
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _REMOVED_IN_ONE_CALL = 16
@@ -71,6 +75,7 @@ class LocalStorage:
         )
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
+        self._most_logs = _FEW_LOGS
         self._opening: dict[str, asyncio.Lock] = {}
         self._lock_fd = -1
         self._is_redone = False
@@ -90,40 +95,57 @@ class LocalStorage:
     @property
     def failure(self) -> str | None:
         """Logs that take no writes before the next start, because a write or a sync of them has failed."""
-        failed = [f"{log.log_id}: {log.failure}" for log in self._open_logs() if log.failure]
+        failed = [f"{log.log_id}: {log.failure}" for log in self._troubled() if log.failure]
         return f"offline for writes: {'; '.join(failed[:3])}" if failed else None
 
     @property
     def warnings(self) -> dict[str, str]:
         found = {}
-        for log in self._open_logs():
-            damage = [each.error().message for each in log.damage]
-            if problems := [*log.snapshot_problems, *damage]:
+        for log in self._troubled():
+            if problems := [*log.snapshot_problems, *[each.error().message for each in log.damage]]:
                 more = len(problems) - _SHOWN
                 found[log.log_id] = "; ".join(problems[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
         return found
 
-    def _open_logs(self) -> list[LocalLog]:
-        """Those that are not closed, and those that failed; the others are let go."""
-        for log_id in [log_id for log_id, log in self._logs.items() if log.is_released and log.failure is None]:
-            del self._logs[log_id]
-        return list(self._logs.values())
+    def _troubled(self) -> list[LocalLog]:
+        """Those that something was found wrong with, unless they are closed."""
+        logs = [self._logs.get(log_id) for log_id in sorted(self._open_files.troubled)]
+        return [log for log in logs if log is not None and (log.failure is not None or not log.is_released)]
+
+    def _let_go(self) -> None:
+        """Of those that are closed, but not of those that failed: they stay offline. Each time there are twice as
+        many as were left the last time."""
+        if len(self._logs) >= self._most_logs:
+            for log_id in [log_id for log_id, log in self._logs.items() if log.is_released and log.failure is None]:
+                del self._logs[log_id]
+            self._most_logs = max(_FEW_LOGS, 2 * len(self._logs))
 
     async def open(self) -> None:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""
         if self._lock_fd < 0:
             await self.resources.writes.run(self._take_directory)
+            await self._redo_all()
             self.resources.flusher.start()
 
     def _take_directory(self) -> None:
         held = self._settings.lock_fd
         self._lock_fd = held if held >= 0 else self._directory.lock()
         self.resources.space.look()
-        if held >= 0:
-            self._directory.redo(self._settings.worker)
-        else:
-            self._directory.redo_all()
+
+    async def _redo_all(self) -> None:
+        run, worker = self.resources.writes.run, self._settings.worker if self._settings.lock_fd >= 0 else None
+        try:
+            for path in await run(self._directory.wal_paths, worker):
+                await self._redo(await run(self._directory.redo, path))
+        except OSError as error:
+            raise storage_error("the write-ahead log", error) from error
         self._is_redone = True
+
+    async def _redo(self, redo: Redo) -> None:
+        run, log_ids = self.resources.writes.run, redo.log_ids
+        chunks = [log_ids[first : first + _ONE_CALL] for first in range(0, len(log_ids), _ONE_CALL)]
+        self._directories.synced_logs.update(*await bounded_gather(lambda chunk: run(redo.redo, chunk), chunks))
+        await run(redo.end)
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
         if self._lock_fd < 0:
@@ -135,6 +157,7 @@ class LocalStorage:
                 # The write-ahead log may have what its segment lost, and is redone at a start only.
                 raise PartitionOffline(partition=log_id, problem=log.failure)
             if log is None or log.is_released:
+                self._let_go()
                 disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
                 log = self._logs[log_id] = LocalLog(disk, options, self.resources)
             log.configure(options)
@@ -201,7 +224,7 @@ class LocalStorage:
         self._files.sync_directory(path)
 
     async def list_logs(self, prefix: str = "") -> list[str]:
-        found = await self.resources.reads.run(self._directory.find_logs)
+        found = await self.resources.reads.run(self._directory.find_logs, prefix.rpartition("/")[0])
         return sorted(log_id for log_id in found if log_id.startswith(prefix))
 
     async def next_start_epoch(self) -> StartEpoch:

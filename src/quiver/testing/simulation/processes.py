@@ -106,6 +106,6 @@ class Processes:
             is_done = self.is_over
         except Exception as error:
             self._on_error(f"{process.name} ended with {type(error).__name__}: {error}")
-        _, start_again = self._running.pop(process.name)
-        if not is_done and not self.is_over:
+        _, start_again = self._running.pop(process.name, (None, None))
+        if start_again is not None and not is_done and not self.is_over:  # None: it was killed
             self.world.later(0.5, start_again)

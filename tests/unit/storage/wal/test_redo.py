@@ -4,16 +4,18 @@ from pathlib import Path
 
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.record import FORGET, FRAMES, encode
-from quiver.storage.local.wal.redo import redo
+from quiver.storage.local.wal.redo import Redo
 from quiver.system.files import Files
 
 
-def redone(root: Path, *records: bytes) -> int:
+def redone(root: Path, *records: bytes) -> set[str]:
     wal = WalFiles(root / "wal", Files())
     wal.write(1, records)
-    count = redo(wal, root / "logs", Files())
+    redo = Redo(wal, root / "logs", Files())
+    synced = redo.redo(redo.log_ids)
+    redo.end()
     assert not list((root / "wal").iterdir())
-    return count
+    return synced
 
 
 def segment(root: Path, log_id: str, base: int, content: bytes) -> Path:
@@ -33,7 +35,9 @@ def forget(prefix: str) -> bytes:
 
 def test_lost_bytes_come_back(tmp_path: Path) -> None:
     path = segment(tmp_path, "topics/1/0", 0, b"synced|to\0\0")
-    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == 1
+    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == {
+        "topics/1/0"
+    }
     assert path.read_bytes() == b"synced|tornlost"
 
 

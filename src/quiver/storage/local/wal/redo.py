@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from quiver.storage.local.wal.files import WalFiles
@@ -13,30 +13,50 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _logger = logging.getLogger(__name__)
 
 
-def redo(wal: WalFiles, logs_path: Path, files: Files) -> int:
-    """Makes the segments as they were when the records were synced, and durable; returns the number of logs.
+class Redo:
+    """Makes segments as they were when the records of a write-ahead log were synced, and durable.
 
-    To do it twice changes nothing, so that a crash in the middle needs no care.
+    Each log by itself, in any order and from several threads; then `end`. To do it twice changes nothing, so that a
+    crash in the middle needs no care. Raises OSError.
     """
-    by_log: dict[str, list[WalRecord]] = {}
-    for record in wal.records():
-        if record.kind == FORGET:
-            forgotten = record.log_id
-            for log_id in [each for each in by_log if each == forgotten or each.startswith(f"{forgotten}/")]:
-                del by_log[log_id]
-        else:
-            by_log.setdefault(record.log_id, []).append(record)
-    for log_id, records in by_log.items():
-        _redo_log(logs_path / log_id, records, files)
-    wal.remove_all()
-    return len(by_log)
+
+    def __init__(self, wal: WalFiles, logs_path: Path, files: Files) -> None:
+        self._wal, self._logs_path, self._files = wal, logs_path, files
+        self._records: dict[str, list[WalRecord]] = {}
+        """By log."""
+        for record in wal.records():
+            if record.kind == FORGET:
+                forgotten = record.log_id
+                for log_id in [
+                    each for each in self._records if each == forgotten or each.startswith(f"{forgotten}/")
+                ]:
+                    del self._records[log_id]
+            else:
+                self._records.setdefault(record.log_id, []).append(record)
+
+    @property
+    def log_ids(self) -> list[str]:
+        return list(self._records)
+
+    def redo(self, log_ids: Iterable[str]) -> set[str]:
+        """Returns those whose last segment is synced."""
+        return {
+            log_id for log_id in log_ids if _redo_log(self._logs_path / log_id, self._records[log_id], self._files)
+        }
+
+    def end(self) -> None:
+        """All are redone: the records go."""
+        self._wal.remove_all()
+        if self._records:
+            _logger.info("%d logs got back what was synced in the write-ahead log only", len(self._records))
 
 
-def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> None:
-    """Of the last segment only: earlier ones were synced when they were closed, and may be compacted since."""
+def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> bool:
+    """Of the last segment only: earlier ones were synced when they were closed, and may be compacted since. Returns
+    whether there is one."""
     bases = [int(found[1]) for name in files.names(directory) if (found := _SEGMENT.fullmatch(name)) is not None]
     if not bases:
-        return
+        return False
     path = directory / f"{max(bases):020d}.log"
     fd = files.open(path)
     try:
@@ -49,5 +69,6 @@ def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> No
                 break
             size = max(size, files.write_all(fd, [record.data], record.position))
         files.fdatasync(fd)
+        return True
     finally:
         files.close(fd)

@@ -42,6 +42,7 @@ class ClusterFaults:
             self._cut_links, self._cut_from_etcd, self._lose_etcd_leader, self._break_connections,
             self._slow_disk, self._fill_disk, self._slow_network, self._kill_client, self._step_clock,
             self._strike_all, self._lose_disk, self._restore_disk, self._fail_disk, self._drain, self._reassign,
+            self._swap_disk,
         ]  # fmt: skip
         self._kinds = [kind for kind in kinds if self._chance.random() < 0.5]
         self._longest_pause = self._chance.choice([2.0, 6.0, 15.0])
@@ -63,6 +64,7 @@ class ClusterFaults:
             member.clock.step(0)
             member.kill_within(1 << 40)
             member.resume()
+            self._give_back_disk(member)
             self._repair(member)
             self._start(member)
 
@@ -219,6 +221,23 @@ class ClusterFaults:
             self._down(member)
         else:
             member.copy_disk()
+
+    def _swap_disk(self, member: Member) -> None:
+        """A node is started with a copy of another node's disk, which it refuses, until it gets its own one back."""
+        others = [other for other in self._members if other is not member and other.is_up]
+        if not others or not member.has_own_disk:
+            return
+        other = self._chance.choice(others)
+        seconds = self._seconds(_LONGEST_DOWN_SECONDS)
+        self._fault("another node's disk", _LONGEST_DOWN_SECONDS, node=member.name, other=other.name)
+        member.take_disk_of(other)
+        self._start(member)
+        self._world.later(seconds, self._give_back_disk, member)
+
+    def _give_back_disk(self, member: Member) -> None:
+        if not member.has_own_disk:
+            member.take_own_disk()
+            self._start(member)
 
     def _fail_disk(self, member: Member) -> None:
         """Writes and syncs fail for a while."""

@@ -37,6 +37,8 @@ class Member:
         self.starts = 0
         self._copy: tuple[int, Directory] | None = None
         """Of the disk, with the number of the start after which it was made."""
+        self._own_disk: Directory | None = None
+        """While that of another machine is in this one."""
         self._process: MemberProcess | None = None
         """None while it is down."""
 
@@ -49,6 +51,11 @@ class Member:
     def is_up(self) -> bool:
         """It is started and serves."""
         return self._process is not None and self._process.is_up
+
+    @property
+    def has_own_disk(self) -> bool:
+        """Not that of another machine."""
+        return self._own_disk is None
 
     @property
     def has_failed_disk(self) -> bool:
@@ -70,6 +77,7 @@ class Member:
             self._randomness,
             setting.shape,
             setting.on_error,
+            self.has_own_disk,
         )
         self._process = process = MemberProcess(machine, self.starts)
         process.start()
@@ -122,6 +130,16 @@ class Member:
             process.lose_power()
         assert self._copy is not None, "it was copied"
         self.disk.restore(self._copy[1])
+
+    def take_disk_of(self, other: "Member") -> None:
+        """It does not start until `take_own_disk`."""
+        self.kill()
+        self._own_disk, self.disk.root = self.disk.root, other.disk.copy()
+
+    def take_own_disk(self) -> None:
+        assert self._own_disk is not None, "it has its own one"
+        self.kill()
+        self.disk.root, self._own_disk = self._own_disk, None
 
     def kill_within(self, operations: int) -> None:
         """Ends in the middle of one of the next changes to files, and is started again."""

@@ -58,6 +58,8 @@ class Machine(NamedTuple):
     shape: ClusterShape
     on_error: Callable[[str], None]
     """Gets what must not happen: a start that fails, an exception that nobody caught."""
+    has_own_disk: bool = True
+    """Otherwise no process of it may start."""
 
 
 class MemberProcess:
@@ -87,10 +89,14 @@ class MemberProcess:
     async def _serve(self) -> None:
         try:
             await self._start()
+            if not self._machine.has_own_disk:
+                self._machine.on_error(f"{self.name} starts with the disk of another machine")
             self.is_up = True
             self._machine.world.note("up", self.name)
         except (CorruptData, InvalidSetting) as error:
-            self._machine.on_error(f"{self.name} does not start: {type(error).__name__}: {error}")
+            if self._machine.has_own_disk:
+                self._machine.on_error(f"{self.name} does not start: {type(error).__name__}: {error}")
+            asyncio.get_running_loop().call_soon(self.kill)
         except (QuiverError, OSError) as error:  # it is started again, as by an init system
             self._machine.world.note("does not start", self.name, type(error).__name__, error)
             asyncio.get_running_loop().call_soon(self.kill)
