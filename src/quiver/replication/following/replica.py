@@ -27,6 +27,8 @@ class Replica:
         self.snapshot_offset = -1
         """Of the newest one."""
         self._is_prepared = False
+        self._complete_from = 0
+        """What its leader had compacted or dropped in this epoch when it began; it lacks nothing of that."""
         self.watermark = 0
         """What is committed, as far as this replica has it and was told."""
         self._synced_to = 0
@@ -55,9 +57,13 @@ class Replica:
                 await self._prepare()
             own = last_epoch(self.log)
             if start.number not in self._follower.aligned:
-                aligned = await self._cut(start, own)
-                if aligned:
+                if await self._cut(start, own):
                     self._follower.align(epoch, start.number)
+                    self._complete_from = start.complete_from
+            elif start.complete_from > self._complete_from:
+                if self.log.end_offset < start.complete_from:
+                    await self._cut_to(self.log.start_offset)
+                self._complete_from = start.complete_from
             return self._position(start.number, own.epoch)
 
     async def _cut(self, start: LogStart, own: EpochEnd) -> bool:
@@ -74,10 +80,7 @@ class Replica:
         await self._cut_to(max(offset, self.log.start_offset))
         if is_aligned and self._seems_to_have_more(start):
             self.log = await self._recreate(start)
-        end = self.log.end_offset
-        self._synced_to, self.watermark = min(self._synced_to, end), min(self.watermark, end)
-        if self.snapshot_offset > end:
-            await self._find_snapshot()
+            await self._note_end()
         return is_aligned
 
     async def _cut_to(self, offset: int) -> None:
@@ -86,6 +89,14 @@ class Replica:
             await log.truncate(offset)
         if log.start_offset == log.end_offset:
             await log.truncate(offset)  # it forgets a time that the leader may not know, and be before it
+        await self._note_end()
+
+    async def _note_end(self) -> None:
+        """It may be lower than before."""
+        end = self.log.end_offset
+        self._synced_to, self.watermark = min(self._synced_to, end), min(self.watermark, end)
+        if self.snapshot_offset > end:
+            await self._find_snapshot()
 
     def _seems_to_have_more(self, start: LogStart) -> bool:
         """It has no frames, and its end is above some of the leader's: by offsets that were only reserved, or by

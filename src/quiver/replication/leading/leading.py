@@ -141,6 +141,11 @@ class Leading:
         if self.leader.configure(log.number, options.min_replicas):
             self._on_confirmed(log)
 
+    def followed_to(self, log: LedLog) -> int:
+        """All replicas that follow the log now have what is below."""
+        ends = [stream.followed_to(log.number) for stream in self.streams.values()]
+        return min([end for end in ends if end is not None], default=log.log.end_offset)
+
     def tell(self, log: LedLog) -> None:
         """Followers have to be told something of a log."""
         for stream in self.streams.values():

@@ -64,6 +64,8 @@ class LedLog:
         self._idle.set()
         self.snapshot_offset = -1
         self.compaction: CompactionOrder | None = None
+        self.compacting_to = 0
+        """A pass is under way, or has failed, that may take away what is below."""
         self.sync_to = 0
         """Somebody waits until everybody has synced what is below."""
         self.committing, self.syncing = Waiters(), Waiters()
@@ -84,7 +86,8 @@ class LedLog:
 
     @property
     def complete_from(self) -> int:
-        return max(self.log.start_offset, self.log.clean_to)
+        """A replica that has less begins again: what follows is not what followed then, and may lack tombstones."""
+        return max(self.log.start_offset, self.log.clean_to, self.compacting_to)
 
     async def settle(self) -> None:
         """Returns when nothing changes the local log any more."""

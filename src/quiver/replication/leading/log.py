@@ -144,12 +144,15 @@ class ReplicatedLog:
             await self._local.roll()
 
     async def compact(self, compaction: Compaction) -> Compacted:
+        """Not beyond what replicas have that catch up: they would lack tombstones for what they have already."""
         self._check_open()
-        end = min(compaction.end_offset, self.readable_offset)
+        end = min(compaction.end_offset, self.readable_offset, self._leading.followed_to(self._led))
         compaction = msgspec.structs.replace(compaction, end_offset=end)
+        if not compaction.dry_run:
+            self._led.compacting_to = end
         compacted = await self._local.compact(compaction)
         if not compaction.dry_run:
-            before = self._led.compaction
+            self._led.compacting_to, before = 0, self._led.compaction
             number = 1 if before is None else before.number + 1
             self._led.compaction = CompactionOrder(number, compaction, self._led.snapshot_offset)
             self._leading.tell(self._led)

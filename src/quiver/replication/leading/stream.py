@@ -103,6 +103,11 @@ class FollowerStream:
         self._removed[number] = log_id
         self._changed.set()
 
+    def followed_to(self, number: int) -> int | None:
+        """The follower has what is below; None while it is not known to be aligned."""
+        known = self._known.get(number)
+        return None if known is None else known.end_offset
+
     @property
     def has_removed_all(self) -> bool:
         """Whatever is gone here is gone there."""
@@ -182,15 +187,16 @@ class FollowerStream:
                 self._unaligned.clear()
                 return
             starts = tuple(self._start_of(self._logs[number], commons.get(number)) for number in numbers)
+            told = {start.number: start.complete_from for start in starts}
             position = await self._call_of_epoch(Align, logs=starts)
             for each in position.logs:
                 log = self._logs.get(each.number)
                 if log is None:
                     continue
-                if each.is_aligned:
-                    self._take(log, each)
-                else:
+                if not each.is_aligned:
                     commons[each.number] = await last_epoch_up_to(log.log, each.last_epoch)
+                elif told[each.number] >= log.complete_from or each.end_offset >= log.complete_from:
+                    self._take(log, each)  # otherwise a compaction has begun meanwhile
 
     def _start_of(self, log: LedLog, common: tuple[int, int] | None) -> LogStart:
         last = last_epoch(log.log)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from quiver.links.versions import SPOKEN
 from quiver.system.randomness import SeededRandomness
 from quiver.testing.simulation.cluster.etcd import EtcdModel
 from quiver.testing.simulation.cluster.member_process import ClusterShape, Machine, MemberProcess
@@ -12,6 +13,7 @@ from quiver.testing.simulation.world import World
 
 _LOOK_SECONDS = 0.05
 _RESTART_SECONDS = 1.0
+_OLD_VERSIONS, _VERSIONS = str(SPOKEN.oldest), f"{SPOKEN.oldest}-{SPOKEN.newest}"
 
 
 class Setting:
@@ -34,6 +36,7 @@ class Member:
         self.clock = SimulatedClock(world)
         self.disk = Disk(world.seeded(f"disk/{self.name}"))
         self._randomness = SeededRandomness(world.seeded(f"randomness/{self.name}"))
+        self._chance = world.seeded(f"versions/{self.name}")
         self.starts = 0
         self._copy: tuple[int, Directory] | None = None
         """Of the disk, with the number of the start after which it was made."""
@@ -66,6 +69,7 @@ class Member:
         self.starts += 1
         setting = self._setting
         setting.network.power_back(self.name)
+        is_old = setting.shape.is_mixed and self._chance.random() < 0.5
         machine = Machine(
             self.number,
             self.name,
@@ -77,6 +81,7 @@ class Member:
             self._randomness,
             setting.shape,
             setting.on_error,
+            _OLD_VERSIONS if is_old else _VERSIONS,
             self.has_own_disk,
         )
         self._process = process = MemberProcess(machine, self.starts)

@@ -42,6 +42,8 @@ class ClusterShape(NamedTuple):
     workers: int
     replicas: int
     min_isr: int
+    is_mixed: bool = False
+    """Some nodes speak an older version of the protocol between nodes, at each start others."""
 
 
 class Machine(NamedTuple):
@@ -58,7 +60,9 @@ class Machine(NamedTuple):
     shape: ClusterShape
     on_error: Callable[[str], None]
     """Gets what must not happen: a start that fails, an exception that nobody caught."""
-    has_own_disk: bool = True
+    link_versions: str
+    """What it speaks with other nodes."""
+    has_own_disk: bool
     """Otherwise no process of it may start."""
 
 
@@ -117,6 +121,7 @@ class MemberProcess:
             cluster_workers=shape.workers,
             replication_factor=shape.replicas,
             min_isr=shape.min_isr,
+            link_versions=machine.link_versions,
         )
         storage = LocalStorage(
             ROOT,

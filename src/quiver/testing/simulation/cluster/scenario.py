@@ -17,6 +17,8 @@ from quiver.testing.simulation.world import World
 
 _NODES = [3, 3, 3, 4]
 _REPLICAS, _MIN_ISR = 3, 2
+_MIXED = 0.3
+"""How many clusters have nodes of two versions."""
 _WORKERS = [1, 2, 3, 4]
 _STALE_SECONDS = 15.0
 """No node is cut off from the others for so long."""
@@ -30,7 +32,8 @@ class ClusterScenario:
         self.history = History(world)
         self.history.stale_seconds = _STALE_SECONDS
         processes = Processes(world, network, self.history, errors.append)
-        shape = ClusterShape(chance.choice(_NODES), plan.workers or chance.choice(_WORKERS), _REPLICAS, _MIN_ISR)
+        workers = plan.workers or chance.choice(_WORKERS)
+        shape = ClusterShape(chance.choice(_NODES), workers, _REPLICAS, _MIN_ISR, chance.random() < _MIXED)
         self.cluster = cluster = Cluster(world, network, shape, errors.append)
         faults = ClusterFaults(cluster, self.history, processes)
         durability = durability_of(chance, cuts_power=faults.cuts_power)
