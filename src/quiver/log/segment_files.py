@@ -62,10 +62,15 @@ class SegmentFiles:
 
     def sync(self) -> None:
         """Returns when everything appended so far is on disk."""
-        if self.synced_tail.end_offset < self._view.tail.end_offset:
-            self.sync_written()
-        else:
+        if self.is_synced:
             self.check_writable()
+        else:
+            self.sync_written()
+
+    @property
+    def is_synced(self) -> bool:
+        """Everything appended so far is on disk."""
+        return self.synced_tail.end_offset >= self._view.tail.end_offset
 
     def sync_written(self) -> None:
         """Like `sync`; it also syncs what was written and is not published yet."""

@@ -266,7 +266,7 @@ class Partition:
         """Finishes what was accepted, then closes the log."""
         self._closing = True
         await self._writer.drain()
-        await self.saved_state.save_on_closing()
+        await self.saved_state.save()
         self.committed.wake_watchers()
         await self.log.close()
 

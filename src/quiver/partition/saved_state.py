@@ -24,7 +24,7 @@ _SNAPSHOT_BYTES = 4 * MIB
 _FRAME_BYTES = 1024
 """Added to the bytes of each frame's body: even the smallest frame takes start-up time."""
 _SNAPSHOT_SECONDS = 1.0
-_UNSAVED_AT_CLOSE_BYTES = 32 * KIB
+_UNSAVED_BYTES = 32 * KIB
 """A start reads this much of a log about as fast as it reads a snapshot."""
 
 
@@ -111,16 +111,9 @@ class SavedState:
             self._begin()
 
     async def save(self) -> None:
-        """Saves what is known, so that the next start does not read the log; nothing if nothing was written."""
-        await self._save_beyond(0)
-
-    async def save_on_closing(self) -> None:
-        """Like `save`, but does nothing if the next start would read very little."""
+        """Saves what is known, so that the next start does not read the log; nothing if it would read very little."""
         tells_all = not self._has_left_out and not len(self._tables.message_ids)
-        await self._save_beyond(_UNSAVED_AT_CLOSE_BYTES if tells_all else 0)
-
-    async def _save_beyond(self, size_bytes: int) -> None:
-        if self._bytes_since > size_bytes and self._log.failure is None:
+        if self._bytes_since > (_UNSAVED_BYTES if tells_all else 0) and self._log.failure is None:
             await self._writer.exclusive(self._begin_in_turn)
         await self.finish()
 

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,11 @@ _SYNC_FILE_RANGE_WRITE = 2
 _sync_file_range = getattr(ctypes.CDLL(None), "sync_file_range", None)
 if _sync_file_range is not None:  # Linux has it, and Python's `os` does not
     _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+
+
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+_SYNCFS_REPORTS_ERRORS = (5, 8)
+"""Since this version of Linux."""
 
 
 class Files:
@@ -37,6 +43,19 @@ class Files:
 
     def fdatasync(self, fd: int) -> None:
         os.fdatasync(fd)
+
+    def sync_file_system(self, path: Path) -> bool:
+        """Makes everything durable that is on the file system of a directory, files and names. False where the
+        system cannot do that, or would not tell of an error of the disk."""
+        if _syncfs is None or not _tells_errors_of_syncfs():
+            return False
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            if _syncfs(fd):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(fd)
+        return True
 
     def start_writeback(self, fd: int, position: int, size: int) -> None:
         """Lets the disk begin with a range that will be synced soon. A hint: it promises nothing and reports nothing.
@@ -145,3 +164,11 @@ class Files:
             os.close(fd)
             raise
         return fd
+
+
+def _tells_errors_of_syncfs() -> bool:
+    system = os.uname()
+    found = re.match(r"(\d+)\.(\d+)", system.release)
+    return (
+        system.sysname == "Linux" and found is not None and (int(found[1]), int(found[2])) >= _SYNCFS_REPORTS_ERRORS
+    )

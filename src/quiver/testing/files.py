@@ -75,6 +75,10 @@ class FailingFiles(Files):
     def fdatasync(self, fd: int) -> None:
         self._step("fdatasync")
 
+    def sync_file_system(self, path: Path) -> bool:
+        self._step("sync_file_system")
+        return True
+
     def truncate(self, fd: int, size: int) -> None:
         self._step("truncate")
         super().truncate(fd, size)

@@ -44,6 +44,15 @@ class PowerCutFiles(Files):
         with self._turn:  # the descriptor may be write-only
             self._synced[os.fstat(fd).st_ino] = Path(f"/proc/self/fd/{fd}").read_bytes()
 
+    def sync_file_system(self, path: Path) -> bool:
+        with self._turn:
+            for folder, _, names in os.walk(self._root):
+                for name in names:
+                    file = Path(folder, name)
+                    self._synced[file.stat().st_ino] = file.read_bytes()
+                self._durable_names[Path(folder)] = _names(Path(folder))
+            return True
+
     def sync_directory(self, path: Path) -> None:
         with self._turn:
             self._durable_names[path] = _names(path)

@@ -157,11 +157,11 @@ class Running:
         await coordinator.journaled.snapshot()
         await broker.schedules._journaled.snapshot_if_due(after_seconds=0)
         for partition in broker._partitions.all():
-            await partition.saved_state.save()
+            await partition.saved_state.save_now(roll=False)
         for partition_queue in broker.queues._partition_queues.all():
             await partition_queue.journal._journal.snapshot_concurrently(partition_queue.journal._snapshot)
         for delays in broker.delays._partitions.all():
-            await delays.schedule.saved_state.save()
+            await delays.schedule.saved_state.save_now(roll=False)
             await delays._trim()
             await delays._snapshot()
 

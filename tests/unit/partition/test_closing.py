@@ -64,7 +64,7 @@ async def test_whoever_stops_waiting_for_a_snapshot_does_not_end_it() -> None:
     partition = await opened(storage)
     await send(partition, 0)
     hold = storage.hold("topics/1/0", "sync")
-    first = asyncio.ensure_future(partition.saved_state.save())
+    first = asyncio.ensure_future(partition.saved_state.save_now(roll=False))
     await hold.reached()
     purging = asyncio.ensure_future(partition.purge())
     for _ in range(5):  # the writer waits for the snapshot now

@@ -130,7 +130,7 @@ async def test_it_is_due_when_half_was_never_compacted(storage: Storage) -> None
     assert not is_due(partition, CONFIG, NOW_MS)
     for n in range(10):
         await send(partition, [(b"%d" % n, b"x" * 1_000)], sequence=n)
-    await partition.saved_state.save()
+    await partition.saved_state.save_now(roll=False)
     assert not is_due(partition, CONFIG, NOW_MS), "what is not closed does not count"
     await partition.log.roll()
     assert is_due(partition, CONFIG, NOW_MS)
@@ -171,7 +171,7 @@ async def test_an_old_active_segment_is_closed_also_without_retention(storage: S
     await send(partition, [(b"a", b"1")])
     clock_ms = partition.log.last_append_time_ms + 10
     await partition.log.retention_offset(now_ms=clock_ms, retention_ms=None, retention_bytes=None)
-    await partition.saved_state.save()
+    await partition.saved_state.save_now(roll=False)
     assert is_due(partition, config, clock_ms)
     await partition.retain(config)
     assert len(await stored_messages(partition.log)) == 1, "compact alone deletes nothing"

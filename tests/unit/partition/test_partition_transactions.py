@@ -263,7 +263,7 @@ async def test_it_is_all_there_after_a_restart(with_snapshot: bool) -> None:
     await send(partition, b"committed", producer=2)
     await partition.append_marker(2, 0, commit=True)
     if with_snapshot:
-        await partition.saved_state.save()
+        await partition.saved_state.save_now(roll=False)
     await send(partition, b"open", producer=3, epoch=4)
     await partition.drain()
     again = await open_partition(storage)

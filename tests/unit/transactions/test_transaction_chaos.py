@@ -225,7 +225,7 @@ class Run:
             broker.metadata.coordination._journaled.snapshot(),  # type: ignore[attr-defined]
             *(shard.journaled.snapshot() for shard in broker.streams._journal._shards.values()),
             coordinator.journaled.snapshot(),
-            *(partition.saved_state.save() for partition in self.broker._partitions.all()),
+            *(partition.saved_state.save_now(roll=False) for partition in self.broker._partitions.all()),
         ]
         self.clock.ms += 301_000 if self.chance.random() < 0.5 else 0
         works += [

@@ -1,8 +1,9 @@
-"""What of a data directory is known to be on disk: the names in directories, and logs that were redone."""
+"""What of a data directory is known to be on disk: the names in directories, and logs as they were found."""
 
 from pathlib import Path
 from threading import Lock
 
+from quiver.log.files.found_logs import FEW, FoundLogs
 from quiver.system.files import Files
 
 
@@ -13,7 +14,7 @@ class Directories:
     killed.
     """
 
-    def __init__(self, root: Path, files: Files) -> None:
+    def __init__(self, root: Path, files: Files, *, few_logs: int = FEW) -> None:
         """The names of the root and of all directories above it are durable."""
         self._root = root
         self._files = files
@@ -23,8 +24,7 @@ class Directories:
         self._durable: dict[Path, set[Path]] = {}
         """By their parent."""
         self._removals = 0
-        self.synced_logs: set[str] = set()
-        """Logs whose last segment was synced at the start, and that nobody has opened since."""
+        self.found_logs = FoundLogs(root, files, few_logs)
 
     def make(self, directory: Path) -> None:
         """Makes a directory; its name is not durable yet."""

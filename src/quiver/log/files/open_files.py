@@ -25,7 +25,7 @@ class OpenFile:
     Its owner sets `dirty` after it has written, while it has the file pinned; `sync` clears it and must not raise.
     """
 
-    __slots__ = ("dirty", "doomed", "fd", "path", "pins", "sync")
+    __slots__ = ("dirty", "doomed", "fd", "path", "pins", "sync", "turn")
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,6 +34,8 @@ class OpenFile:
         self.dirty = False
         self.doomed = False
         self.sync: Callable[[], None] | None = None
+        self.turn = Lock()
+        """Of whoever opens it, or dooms it."""
 
 
 class OpenFiles:
@@ -53,6 +55,22 @@ class OpenFiles:
 
     def pin(self, file: OpenFile, *, create: bool = False) -> int:
         """The file's descriptor, valid until `unpin`. Never blocks when the file is open already."""
+        fd = self._pin_if_open(file)
+        if fd is not None:
+            return fd
+        with file.turn:  # not the lock: a file system that syncs may take long to open one, and longer to make one
+            fd = self._pin_if_open(file)
+            if fd is not None:
+                return fd
+            fd = self.files.open(file.path, create=create)
+            with self._lock:
+                file.fd = fd
+                file.pins += 1
+                self._recent[file] = None
+        self._make_room()
+        return fd
+
+    def _pin_if_open(self, file: OpenFile) -> int | None:
         with self._lock:
             if file.fd >= 0:
                 self._recent.move_to_end(file)
@@ -60,11 +78,7 @@ class OpenFiles:
                 return file.fd
             if file.doomed:
                 raise FileNotFoundError(errno.ENOENT, "no longer there", str(file.path))
-            file.fd = self.files.open(file.path, create=create)
-            file.pins += 1
-            self._recent[file] = None
-        self._make_room()
-        return file.fd
+        return None
 
     def pin_if_open(self, file: OpenFile) -> int | None:
         """As `pin` for a file that is open. None: it is not, so all that was written to it is synced, or removed."""
@@ -77,15 +91,15 @@ class OpenFiles:
     def unpin(self, file: OpenFile) -> None:
         with self._lock:
             file.pins -= 1
-            if file.doomed and not file.pins:
-                self._close(file)
+            fd = self._taken(file) if file.doomed and not file.pins else -1
+        self._close(fd)
 
     def forget(self, file: OpenFile) -> None:
         """Closes a file permanently, at the latest when nobody has it pinned any more. It is not synced."""
-        with self._lock:
+        with file.turn, self._lock:
             file.doomed = True
-            if not file.pins:
-                self._close(file)
+            fd = self._taken(file) if not file.pins else -1
+        self._close(fd)
 
     def _make_room(self) -> None:
         for _ in range(len(self._recent)):
@@ -101,8 +115,8 @@ class OpenFiles:
                 sync()
             with self._lock:
                 victim.pins -= 1
-                if not victim.pins and not victim.dirty:
-                    self._close(victim)
+                fd = self._taken(victim) if not victim.pins and not victim.dirty else -1
+            self._close(fd)
 
     def _victim(self) -> OpenFile | None:
         """The file to close: among the least recently used ones preferably one that needs no sync."""
@@ -110,8 +124,12 @@ class OpenFiles:
         oldest = list(islice(idle, _LOOKED_AT))
         return next((file for file in oldest if not file.dirty), oldest[0] if oldest else None)
 
-    def _close(self, file: OpenFile) -> None:
-        if file.fd >= 0:
-            fd, file.fd = file.fd, -1
-            self._recent.pop(file, None)
+    def _taken(self, file: OpenFile) -> int:
+        """Under the lock: nobody finds its descriptor any more. Returns it, to be closed without the lock."""
+        fd, file.fd = file.fd, -1
+        self._recent.pop(file, None)
+        return fd
+
+    def _close(self, fd: int) -> None:
+        if fd >= 0:
             self.files.close(fd)

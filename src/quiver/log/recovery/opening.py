@@ -8,6 +8,7 @@ from pathlib import Path
 from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.files.directories import Directories
+from quiver.log.files.found_logs import FoundLogs
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.files.write_error import is_lack_of_resources
 from quiver.log.recovery.reservation import Reservation
@@ -59,8 +60,8 @@ def open_segment_log(
         if state.lost_to:
             log.note_loss(state.lost_from, state.lost_to)
     else:
-        _recover(log, segments, state or LogState(), is_synced=log_id in directories.synced_logs)
-    directories.synced_logs.discard(log_id)  # it may be written to from now on
+        _recover(log, segments, state or LogState(), directories.found_logs)
+    directories.found_logs.note_opened(log_id)
     return log
 
 
@@ -104,7 +105,7 @@ def _clean_tail(state: LogState, last: Segment | None) -> Tail:
     )
 
 
-def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState, *, is_synced: bool) -> None:
+def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState, found_logs: FoundLogs) -> None:
     newest = log.snapshots.newest()
     floor = max(state.reserved_offset, newest[0] if newest else 0)
     if state.segment_base > (segments[-1].base_offset if segments else -1):
@@ -141,7 +142,7 @@ def _recover(log: SegmentLog, segments: tuple[Segment, ...], state: LogState, *,
         log.note_loss(state.lost_from, state.lost_to)
     if is_short and state.end_offset > standing.next_offset:
         log.note_loss(standing.next_offset, state.end_offset)
-    _settle(log, segment, file_size, has_stale_state=is_short, is_synced=is_synced)
+    _settle(log, segment, file_size, found_logs, has_stale_state=is_short)
 
 
 def _checkpoint(segment: Segment, state: LogState, snapshot_offset: int) -> Checkpoint:
@@ -175,14 +176,16 @@ def _standing_before(segments: tuple[Segment, ...], standing: Standing) -> tuple
     return standing, standing.next_offset
 
 
-def _settle(log: SegmentLog, segment: Segment, file_size: int, *, has_stale_state: bool, is_synced: bool) -> None:
+def _settle(
+    log: SegmentLog, segment: Segment, file_size: int, found_logs: FoundLogs, *, has_stale_state: bool
+) -> None:
     """Makes the result of recovery durable: copies the bytes to be cut, records the new end, then cuts them."""
     is_cut = segment.size < file_size
     try:
         kept = quarantine(segment, log.files.files, segment.size, file_size) if is_cut else None
         if is_cut or has_stale_state:
             log.reservation.save(log.state()._replace(reserved_offset=log.end_offset), sync=True)
-        if is_cut or not is_synced:
+        if is_cut or not found_logs.is_synced(log.log_id):
             log.files.cut_to_size(segment)
     except OSError as error:
         if is_lack_of_resources(error):

@@ -197,8 +197,13 @@ class LocalLog:
         self._behind.reserve_ahead(end_offset)
 
     async def sync(self) -> None:
-        if not await self.wal_appends.sync():
-            await self._resources.writes.run(self._disk.files.sync)
+        files = self._disk.files
+        if await self.wal_appends.sync():
+            return
+        if files.is_synced:
+            files.check_writable()
+        else:
+            await self._resources.writes.run(files.sync)
 
     # reading: these return what the reader awaits, with no await of their own between
 
@@ -310,7 +315,7 @@ class LocalLog:
 
     async def load_snapshot(self) -> Snapshot | None:
         in_memory = self._memory_snapshots.newest(self.end_offset)
-        if in_memory is not None:
+        if in_memory is not None or not self._disk.snapshots.offsets:
             return in_memory
         found = await self._resources.reads.run(self._disk.snapshots.newest, self.end_offset)
         return None if found is None else Snapshot(*found)

@@ -4,6 +4,7 @@ import contextlib
 import resource
 from typing import NamedTuple
 
+from quiver.log.files.found_logs import FEW
 from quiver.model.limits import MIB
 from quiver.storage.compactor import NewCompactor, ThreadCompactor
 from quiver.system.clock import Clock, SystemClock
@@ -21,6 +22,8 @@ class LocalSettings(NamedTuple):
     min_free_bytes: int = MIN_FREE_BYTES
     sync_threads: int = 8
     wal_file_bytes: int = 64 * MIB
+    few_logs: int = FEW
+    """At a start so many are synced one by one."""
     worker: int = 0
     workers: int = 1
     """How many processes use the directory, each with logs of its own."""

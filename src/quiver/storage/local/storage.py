@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from functools import partial
 from pathlib import Path
 
 from quiver.log.files.directories import Directories
@@ -15,6 +16,7 @@ from quiver.model.names import StartEpoch
 from quiver.storage.local.data_directory import DataDirectory, is_log
 from quiver.storage.local.free_space import FreeSpace
 from quiver.storage.local.log import LocalLog, segment_limits
+from quiver.storage.local.log_opener import LogOpener
 from quiver.storage.local.resources import LocalResources
 from quiver.storage.local.settings import (
     DEFAULT_SETTINGS,
@@ -52,7 +54,7 @@ class LocalStorage:
         self._directory = DataDirectory(self._root, files, system.clock)
         self._logs_path = self._directory.logs_path
         self._files = files
-        self._directories = Directories(self._root, files)
+        self._directories = Directories(self._root, files, few_logs=settings.few_logs)
         self._clock = system.clock
         self._open_files = OpenFiles(files, settings.max_open_files or default_max_open_files())
         space = FreeSpace(self._root, files, settings.min_free_bytes, settings.workers)
@@ -73,6 +75,7 @@ class LocalStorage:
             compactor=system.new_compactor(files, background),
             randomness=system.randomness,
         )
+        self._opener = LogOpener(self.resources.writes, settings.sync_threads, self._open_segment_log)
         self._epoch_turn = asyncio.Lock()
         self._logs: dict[str, LocalLog] = {}
         self._most_logs = _FEW_LOGS
@@ -142,9 +145,15 @@ class LocalStorage:
         self._is_redone = True
 
     async def _redo(self, redo: Redo) -> None:
-        run, log_ids = self.resources.writes.run, redo.log_ids
+        run, found, log_ids = self.resources.writes.run, self._directories.found_logs, redo.log_ids
         chunks = [log_ids[first : first + _ONE_CALL] for first in range(0, len(log_ids), _ONE_CALL)]
-        self._directories.synced_logs.update(*await bounded_gather(lambda chunk: run(redo.redo, chunk), chunks))
+        are_many = len(log_ids) > found.few
+        if are_many:
+            for chunk in chunks:
+                await run(partial(redo.redo, chunk, sync=False))
+        if not are_many or not await run(found.sync_all):
+            for synced in await bounded_gather(lambda chunk: run(redo.redo, chunk), chunks):
+                found.note_synced(synced)
         await run(redo.end)
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
@@ -158,7 +167,7 @@ class LocalStorage:
                 raise PartitionOffline(partition=log_id, problem=log.failure)
             if log is None or log.is_released:
                 self._let_go()
-                disk = await self.resources.writes.run(self._open_segment_log, log_id, options)
+                disk = await self._opener.open(log_id, options)
                 log = self._logs[log_id] = LocalLog(disk, options, self.resources)
             log.configure(options)
         self._opening.pop(log_id, None)  # whoever waits for the lock finds the log

@@ -19,7 +19,7 @@ from quiver.testing.replication.host import DeleteLog, Host, Publish
 from quiver.testing.replication.network import CallNetwork
 from quiver.testing.simulation.system.clock import SimulatedClock
 from quiver.testing.simulation.system.disk import Disk
-from quiver.testing.simulation.system.files import SimulatedFiles
+from quiver.testing.simulation.system.files import FEW_LOGS, SimulatedFiles
 from quiver.testing.simulation.system.loop import SimulatedLoop
 from quiver.testing.simulation.system.threads import SimulatedThreads
 from quiver.testing.simulation.world import World
@@ -121,7 +121,9 @@ class SimulatedNode:
             new_threads=lambda count, name: SimulatedThreads(self.disk, count),
         )
         cluster = self._cluster
-        local = self.local = LocalStorage(_ROOT, LocalSettings(max_open_files=100, min_free_bytes=0), system)
+        local = self.local = LocalStorage(
+            _ROOT, LocalSettings(max_open_files=100, min_free_bytes=0, few_logs=FEW_LOGS), system
+        )
         await local.open()
         client = CoordinationClient(cluster.model, self.number)
         incarnation = await local.next_start_epoch()

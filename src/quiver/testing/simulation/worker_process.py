@@ -20,7 +20,7 @@ from quiver.storage.local.storage import LocalStorage
 from quiver.system.randomness import SeededRandomness
 from quiver.testing.simulation.system.clock import SimulatedClock
 from quiver.testing.simulation.system.disk import Disk
-from quiver.testing.simulation.system.files import SimulatedFiles
+from quiver.testing.simulation.system.files import FEW_LOGS, SimulatedFiles
 from quiver.testing.simulation.system.loop import SimulatedLoop
 from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.system.sockets import SimulatedSocket
@@ -87,7 +87,9 @@ class WorkerProcess:
 
     async def _start_broker(self) -> None:
         machine, placement = self._machine, self._placement
-        settings = LocalSettings(max_open_files=1000, worker=placement.worker, workers=placement.worker_count)
+        settings = LocalSettings(
+            max_open_files=1000, few_logs=FEW_LOGS, worker=placement.worker, workers=placement.worker_count
+        )
         if not placement.is_alone:
             settings = settings._replace(lock_fd=self.files.lock(ROOT / "lock"))
         self._storage = LocalStorage(

@@ -8,7 +8,7 @@ from quiver.storage.local.wal.redo import Redo
 from quiver.system.files import Files
 
 
-def redone(root: Path, *records: bytes) -> set[str]:
+def redone(root: Path, *records: bytes) -> list[str]:
     wal = WalFiles(root / "wal", Files())
     wal.write(1, records)
     redo = Redo(wal, root / "logs", Files())
@@ -35,9 +35,9 @@ def forget(prefix: str) -> bytes:
 
 def test_lost_bytes_come_back(tmp_path: Path) -> None:
     path = segment(tmp_path, "topics/1/0", 0, b"synced|to\0\0")
-    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == {
+    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == [
         "topics/1/0"
-    }
+    ]
     assert path.read_bytes() == b"synced|tornlost"
 
 

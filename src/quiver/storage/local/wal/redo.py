@@ -38,20 +38,22 @@ class Redo:
     def log_ids(self) -> list[str]:
         return list(self._records)
 
-    def redo(self, log_ids: Iterable[str]) -> set[str]:
-        """Returns those whose last segment is synced."""
-        return {
-            log_id for log_id in log_ids if _redo_log(self._logs_path / log_id, self._records[log_id], self._files)
-        }
+    def redo(self, log_ids: Iterable[str], *, sync: bool = True) -> list[str]:
+        """Returns those that have segments, which are synced. Without `sync` they are written only."""
+
+        def is_redone(log_id: str) -> bool:
+            return _redo_log(self._logs_path / log_id, self._records[log_id], self._files, sync=sync)
+
+        return [log_id for log_id in log_ids if is_redone(log_id)]
 
     def end(self) -> None:
-        """All are redone: the records go."""
+        """All are redone and synced: the records go."""
         self._wal.remove_all()
         if self._records:
             _logger.info("%d logs got back what was synced in the write-ahead log only", len(self._records))
 
 
-def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> bool:
+def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files, *, sync: bool) -> bool:
     """Of the last segment only: earlier ones were synced when they were closed, and may be compacted since. Returns
     whether there is one."""
     bases = [int(found[1]) for name in files.names(directory) if (found := _SEGMENT.fullmatch(name)) is not None]
@@ -68,7 +70,8 @@ def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files) -> bo
                 _logger.error("%s: bytes before %d are missing; what follows is left out", path, record.position)
                 break
             size = max(size, files.write_all(fd, [record.data], record.position))
-        files.fdatasync(fd)
+        if sync:
+            files.fdatasync(fd)
         return True
     finally:
         files.close(fd)

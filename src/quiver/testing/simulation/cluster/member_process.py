@@ -23,7 +23,7 @@ from quiver.testing.simulation.cluster.etcd import EtcdModel
 from quiver.testing.simulation.cluster.etcd_client import ModelCoordination
 from quiver.testing.simulation.system.clock import SimulatedClock
 from quiver.testing.simulation.system.disk import Disk
-from quiver.testing.simulation.system.files import SimulatedFiles
+from quiver.testing.simulation.system.files import FEW_LOGS, SimulatedFiles
 from quiver.testing.simulation.system.loop import SimulatedLoop
 from quiver.testing.simulation.system.network import SimulatedNetwork
 from quiver.testing.simulation.system.threads import SimulatedThreads
@@ -125,7 +125,7 @@ class MemberProcess:
         )
         storage = LocalStorage(
             ROOT,
-            LocalSettings(max_open_files=1000),
+            LocalSettings(max_open_files=1000, few_logs=FEW_LOGS),
             LocalSystem(
                 files=self.files,
                 clock=machine.clock,

@@ -70,6 +70,15 @@ class Directory:
     def sync(self) -> None:
         self._synced = dict(self.names)
 
+    def sync_all(self) -> None:
+        """With everything below."""
+        self.sync()
+        for found in self.names.values():
+            if isinstance(found, Directory):
+                found.sync_all()
+            else:
+                found.sync()
+
     def forget(self, name: str) -> None:
         """Its removal is durable."""
         self.names.pop(name, None)
@@ -120,6 +129,9 @@ class Disk:
         if self._chance.random() < 0.05:
             seconds += self._chance.random() * 0.02
         return seconds * self.slowness
+
+    def sync(self) -> None:
+        self.root.sync_all()
 
     def cut_power(self) -> None:
         """Only what was synced is sure to be there afterwards."""

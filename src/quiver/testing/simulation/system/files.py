@@ -11,6 +11,8 @@ from quiver.testing.files import Killed
 from quiver.testing.simulation.system.disk import Directory, Disk, Inode
 
 _FIRST_FD = 10_000
+FEW_LOGS = 4
+"""A start that finds more syncs the whole file system."""
 
 
 class SimulatedFiles(Files):
@@ -119,6 +121,13 @@ class SimulatedFiles(Files):
         self._check_health()
         self._step()
         inode.sync()
+
+    def sync_file_system(self, path: Path) -> bool:
+        self._check()
+        self._check_health()
+        self._step()
+        self._disk.sync()
+        return True
 
     def start_writeback(self, fd: int, position: int, size: int) -> None:
         self._inode(fd)
