@@ -33,10 +33,17 @@ def fresh_directory(path: Path, owner: str | None = None) -> Path:
 
 
 def spawn(command: Sequence[str], log: Path, **options: Any) -> subprocess.Popen[bytes]:
-    """Starts a server in a session of its own, with its output in `log`."""
+    """Starts a server in a session of its own, with its output in `log`. Python may keep what it has compiled: as
+    for users, starts do not compile the program again."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     with log.open("ab") as output:
         return subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, **options
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+            **{"env": environment, **options},
         )
 
 

@@ -238,6 +238,14 @@ async def serve(config: Config, *, on_ready: Callable[[Addresses], None]) -> boo
 async def run_server(server: Server, stopping: asyncio.Event, *, on_ready: Callable[[Addresses], None]) -> bool:
     """Starts a server, and stops it when the event is set; True when it ended cleanly."""
     raise_open_file_limit()
+    collecting = asyncio.ensure_future(keep_collections_short())  # a start makes more objects than anything later
+    try:
+        return await _run_until(server, stopping, on_ready)
+    finally:
+        collecting.cancel()
+
+
+async def _run_until(server: Server, stopping: asyncio.Event, on_ready: Callable[[Addresses], None]) -> bool:
     starting = asyncio.ensure_future(server.start())
     waiting = asyncio.ensure_future(stopping.wait())
     await asyncio.wait((starting, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -248,9 +256,7 @@ async def run_server(server: Server, stopping: asyncio.Event, *, on_ready: Calla
     waiting.cancel()
     on_ready(starting.result())
     set_aside()
-    collecting = asyncio.ensure_future(keep_collections_short())
     await stopping.wait()
-    collecting.cancel()
     clean = await server.stop()
     _log.info("stopped" if clean else "not everything was closed in time: the next start checks the ends of the logs")
     return clean
