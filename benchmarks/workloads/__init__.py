@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from benchmarks.run import Run
-from benchmarks.workloads.cluster import measure_cluster
+from benchmarks.workloads.cluster import measure_cluster, measure_cluster_failover, measure_cluster_partitions
 from benchmarks.workloads.delays import measure_delays
 from benchmarks.workloads.messages.batch_sizes import measure_batch_sizes
 from benchmarks.workloads.messages.fan import measure_fan
@@ -67,6 +67,8 @@ OWN_WORKLOADS: dict[str, Callable[[Run], None]] = {
     "compaction": measure_compaction,
     "workers": measure_workers,
     "cluster": measure_cluster,
+    "cluster-failover": measure_cluster_failover,
+    "cluster-partitions": measure_cluster_partitions,
     "postgres": measure_postgres,
     "postgres-sizes": measure_postgres_sizes,
     "postgres-takeover": measure_postgres_takeover,

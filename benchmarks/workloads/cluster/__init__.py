@@ -1,6 +1,7 @@
 """A replicated cluster of three nodes beside one node: what replicas cost, and what a failure does."""
 
 import time
+from collections.abc import Callable
 
 import quiver
 from benchmarks.comparison import bulk, latency
@@ -22,20 +23,33 @@ IDLE_SECONDS = 10.0
 
 
 def measure_cluster(run: Run) -> None:
+    def measure(nodes: Nodes, _: EtcdServers) -> None:
+        with Broker(run.scratch / "one-node") as one:
+            _compare(run, nodes, one)
+        _idle(run, nodes)
+        measure_catch_up(run, nodes)
+
+    _with_nodes(run, measure)
+
+
+def measure_cluster_failover(run: Run) -> None:
+    _with_nodes(run, lambda nodes, etcd: measure_pauses(run, nodes, etcd))
+
+
+def measure_cluster_partitions(run: Run) -> None:
+    _with_nodes(run, lambda nodes, _: measure_many_partitions(run, nodes))
+
+
+def _with_nodes(run: Run, measure: Callable[[Nodes, EtcdServers], None]) -> None:
     if (reason := EtcdServers.missing()) is not None:
         run.skip("cluster", reason)
         return
-    etcd, one = EtcdServers(run.scratch / "etcd"), Broker(run.scratch / "one-node")
+    etcd = EtcdServers(run.scratch / "etcd")
     etcd.start()
     nodes = Nodes(run.scratch, etcd.addresses)
     try:
         nodes.start()
-        with one:
-            _compare(run, nodes, one)
-        _idle(run, nodes)
-        measure_catch_up(run, nodes)
-        measure_pauses(run, nodes, etcd)
-        measure_many_partitions(run, nodes)
+        measure(nodes, etcd)
     finally:
         nodes.discard()
         etcd.stop()

@@ -1,7 +1,9 @@
 """The bounded set of open files."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -91,3 +93,37 @@ def test_a_file_that_cannot_be_opened_takes_no_place(tmp_path: Path, files: Coun
     with pytest.raises(FileNotFoundError):
         open_files.pin(a)
     assert len(open_files) == a.pins == 0
+
+
+class SlowFiles(Files):
+    """Making `slow` takes until `go` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = Event(), Event()
+        self.opens = 0
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        if path.name == "slow":
+            self.opens += 1
+            self.begun.set()
+            assert self.go.wait(30)
+        return super().open(path, create=create)
+
+
+def test_nobody_waits_while_another_file_is_made(tmp_path: Path) -> None:
+    files = SlowFiles()
+    open_files, slow, other = OpenFiles(files), OpenFile(tmp_path / "slow"), OpenFile(tmp_path / "other")
+    with ThreadPoolExecutor() as threads:
+        making = [threads.submit(open_files.pin, slow, create=True) for _ in range(3)]
+        assert files.begun.wait(30)
+        touch(open_files, other)
+        assert open_files.pin_if_open(slow) is None
+        forgetting = threads.submit(open_files.forget, slow)
+        files.go.set()
+        fds = [each.result() for each in making if not isinstance(each.exception(), FileNotFoundError)]
+        forgetting.result()
+    assert files.opens == 1, "it is opened once, and not again after it was forgotten"
+    assert len(set(fds)) == 1
+    for _ in fds:
+        open_files.unpin(slow)
+    assert slow.fd < 0
