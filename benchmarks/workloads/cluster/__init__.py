@@ -33,7 +33,11 @@ def measure_cluster(run: Run) -> None:
 
 
 def measure_cluster_failover(run: Run) -> None:
-    _with_nodes(run, lambda nodes, etcd: measure_pauses(run, nodes, etcd))
+    def measure(nodes: Nodes, etcd: EtcdServers) -> None:
+        _create_idle(nodes)
+        measure_pauses(run, nodes, etcd)
+
+    _with_nodes(run, measure)
 
 
 def measure_cluster_partitions(run: Run) -> None:
@@ -74,9 +78,7 @@ def _compare(run: Run, nodes: Nodes, one: Broker) -> None:
 
 
 def _idle(run: Run, nodes: Nodes) -> None:
-    with quiver.connect(nodes.address) as client:
-        client.topics.create("idle", partitions=IDLE_PARTITIONS)
-        time.sleep(IDLE_SECONDS)  # what creating them leaves to do
+    _create_idle(nodes)
     detail = f"idle, {IDLE_PARTITIONS} partitions"
     with run.measuring("quiver-cluster", "cluster", durability="", detail=detail) as metrics:
         before = cpu_seconds(nodes.pids)
@@ -84,3 +86,9 @@ def _idle(run: Run, nodes: Nodes) -> None:
         used = cpu_seconds(nodes.pids) - before
         metrics["core_percent_per_node"] = used / IDLE_SECONDS / len(nodes.pids) * 100
         metrics["node_mb"] = max(resident_bytes(pid) for pid in nodes.pids) / 1e6
+
+
+def _create_idle(nodes: Nodes) -> None:
+    with quiver.connect(nodes.address) as client:
+        client.topics.create("idle", partitions=IDLE_PARTITIONS)
+        time.sleep(IDLE_SECONDS)  # what creating them leaves to do
