@@ -1,11 +1,12 @@
 """What the workers of one data directory share: its lock, what a start redoes, the numbers of starts. Blocking."""
 
 import contextlib
-import logging
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from quiver.log.files.directories import Directories
+from quiver.log.files.found_logs import FoundLogs
 from quiver.log.files.open_files import OpenFiles
 from quiver.log.files.write_error import storage_error
 from quiver.log.recovery.epoch_file import EPOCHS
@@ -15,13 +16,12 @@ from quiver.model.names import StartEpoch
 from quiver.storage.local.log import segment_limits
 from quiver.storage.local.start_epoch_file import StartEpochFile
 from quiver.storage.local.wal.files import WalFiles
-from quiver.storage.local.wal.redo import Redo
+from quiver.storage.local.wal.redo import redo
 from quiver.storage.port import LogOptions
 from quiver.system.clock import Clock
 from quiver.system.files import Files
 
 _FILES_AT_ONCE = 64
-_logger = logging.getLogger(__name__)
 
 
 class DataDirectory:
@@ -63,22 +63,18 @@ class DataDirectory:
             raise
         return fd
 
-    def redo_all(self) -> None:
+    def redo_all(self, found_logs: FoundLogs | None = None) -> None:
         """Redoes every write-ahead log, however many workers wrote them."""
-        for path in self.wal_paths():
-            redo = self.redo(path)
-            redo.redo(redo.log_ids)
-            redo.end()
+        self._redo([self._wal_path, *(self._wal_path / name for name in self._workers_before())], found_logs)
 
-    def wal_paths(self, worker: int | None = None) -> list[Path]:
-        """Of every write-ahead log that there is, or of that of one worker."""
-        if worker is not None:
-            return [self.wal_path(worker)]
-        return [self._wal_path, *(self._wal_path / name for name in self._workers_before())]
+    def redo(self, worker: int, found_logs: FoundLogs) -> None:
+        """Redoes what one worker wrote, whose logs nobody has open."""
+        self._redo([self.wal_path(worker)], found_logs)
 
-    def redo(self, wal_path: Path) -> Redo:
-        """Of a write-ahead log whose logs nobody has open."""
-        return Redo(WalFiles(wal_path, self._files), self.logs_path, self._files)
+    def _redo(self, wal_paths: Sequence[Path], found_logs: FoundLogs | None) -> None:
+        found_logs = found_logs or FoundLogs(self._root, self._files)
+        for path in wal_paths:
+            redo(WalFiles(path, self._files), self.logs_path, self._files, found_logs)
 
     def ensure_start_epoch(self) -> None:
         """So that workers can count on, which must not open each other's logs."""

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-from functools import partial
 from pathlib import Path
 
 from quiver.log.files.directories import Directories
@@ -27,7 +26,6 @@ from quiver.storage.local.settings import (
 )
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.log import WriteAheadLog
-from quiver.storage.local.wal.redo import Redo
 from quiver.storage.local.write_behind import Flusher
 from quiver.storage.memory.storage import check_log_id
 from quiver.storage.port import LogOptions
@@ -35,8 +33,6 @@ from quiver.system.pace import bounded_gather, paced
 
 _SHOWN = 3
 _FEW_LOGS = 64
-_ONE_CALL = 64
-"""Logs that are redone in one call of a thread."""
 READ_THREADS = 4
 BACKGROUND_THREADS = 4
 _REMOVED_IN_ONE_CALL = 16
@@ -127,34 +123,21 @@ class LocalStorage:
         """Takes the data directory; DataDirectoryInUse names the process that has it."""
         if self._lock_fd < 0:
             await self.resources.writes.run(self._take_directory)
-            await self._redo_all()
             self.resources.flusher.start()
 
     def _take_directory(self) -> None:
         held = self._settings.lock_fd
         self._lock_fd = held if held >= 0 else self._directory.lock()
         self.resources.space.look()
-
-    async def _redo_all(self) -> None:
-        run, worker = self.resources.writes.run, self._settings.worker if self._settings.lock_fd >= 0 else None
+        found_logs = self._directories.found_logs
         try:
-            for path in await run(self._directory.wal_paths, worker):
-                await self._redo(await run(self._directory.redo, path))
+            if held >= 0:
+                self._directory.redo(self._settings.worker, found_logs)
+            else:
+                self._directory.redo_all(found_logs)
         except OSError as error:
             raise storage_error("the write-ahead log", error) from error
         self._is_redone = True
-
-    async def _redo(self, redo: Redo) -> None:
-        run, found, log_ids = self.resources.writes.run, self._directories.found_logs, redo.log_ids
-        chunks = [log_ids[first : first + _ONE_CALL] for first in range(0, len(log_ids), _ONE_CALL)]
-        are_many = len(log_ids) > found.few
-        if are_many:
-            for chunk in chunks:
-                await run(partial(redo.redo, chunk, sync=False))
-        if not are_many or not await run(found.sync_all):
-            for synced in await bounded_gather(lambda chunk: run(redo.redo, chunk), chunks):
-                found.note_synced(synced)
-        await run(redo.end)
 
     async def open_log(self, log_id: str, options: LogOptions) -> LocalLog:
         if self._lock_fd < 0:

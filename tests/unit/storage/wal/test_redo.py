@@ -2,20 +2,21 @@
 
 from pathlib import Path
 
+import pytest
+
+from quiver.log.files.found_logs import FEW, FoundLogs
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.record import FORGET, FRAMES, encode
-from quiver.storage.local.wal.redo import Redo
+from quiver.storage.local.wal.redo import redo
 from quiver.system.files import Files
 
 
-def redone(root: Path, *records: bytes) -> list[str]:
-    wal = WalFiles(root / "wal", Files())
+def redone(root: Path, *records: bytes, few: int = FEW) -> FoundLogs:
+    wal, found_logs = WalFiles(root / "wal", Files()), FoundLogs(root, Files(), few)
     wal.write(1, records)
-    redo = Redo(wal, root / "logs", Files())
-    synced = redo.redo(redo.log_ids)
-    redo.end()
+    redo(wal, root / "logs", Files(), found_logs)
     assert not list((root / "wal").iterdir())
-    return synced
+    return found_logs
 
 
 def segment(root: Path, log_id: str, base: int, content: bytes) -> Path:
@@ -33,12 +34,12 @@ def forget(prefix: str) -> bytes:
     return encode(1, FORGET, prefix.encode())
 
 
-def test_lost_bytes_come_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, FEW], ids=["synced at once", "one by one"])
+def test_lost_bytes_come_back(tmp_path: Path, few: int) -> None:
     path = segment(tmp_path, "topics/1/0", 0, b"synced|to\0\0")
-    assert redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost")) == [
-        "topics/1/0"
-    ]
+    found = redone(tmp_path, frames("topics/1/0", 0, 7, b"torn"), frames("topics/1/0", 0, 11, b"lost"), few=few)
     assert path.read_bytes() == b"synced|tornlost"
+    assert found.is_synced("topics/1/0")
 
 
 def test_segments_that_were_closed_are_left_alone(tmp_path: Path) -> None:

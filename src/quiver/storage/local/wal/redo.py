@@ -2,9 +2,10 @@
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from quiver.log.files.found_logs import FoundLogs
 from quiver.storage.local.wal.files import WalFiles
 from quiver.storage.local.wal.record import FORGET, WalRecord
 from quiver.system.files import Files
@@ -13,44 +14,34 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _logger = logging.getLogger(__name__)
 
 
-class Redo:
-    """Makes segments as they were when the records of a write-ahead log were synced, and durable.
+def redo(wal: WalFiles, logs_path: Path, files: Files, found_logs: FoundLogs) -> None:
+    """Makes segments as they were when the records of a write-ahead log were synced, and durable. Raises OSError.
 
-    Each log by itself, in any order and from several threads; then `end`. To do it twice changes nothing, so that a
-    crash in the middle needs no care. Raises OSError.
+    To do it twice changes nothing, so that a crash in the middle needs no care.
     """
+    records = _by_log(wal)
+    are_many = len(records) > found_logs.few
+    redone = [each for each in records if _redo_log(logs_path / each, records[each], files, sync=not are_many)]
+    if are_many and not found_logs.sync_all():
+        for log_id in redone:
+            _redo_log(logs_path / log_id, records[log_id], files, sync=True)
+    found_logs.note_synced(redone)
+    wal.remove_all()
+    if records:
+        _logger.info("%d logs got back what was synced in the write-ahead log only", len(records))
 
-    def __init__(self, wal: WalFiles, logs_path: Path, files: Files) -> None:
-        self._wal, self._logs_path, self._files = wal, logs_path, files
-        self._records: dict[str, list[WalRecord]] = {}
-        """By log."""
-        for record in wal.records():
-            if record.kind == FORGET:
-                forgotten = record.log_id
-                for log_id in [
-                    each for each in self._records if each == forgotten or each.startswith(f"{forgotten}/")
-                ]:
-                    del self._records[log_id]
-            else:
-                self._records.setdefault(record.log_id, []).append(record)
 
-    @property
-    def log_ids(self) -> list[str]:
-        return list(self._records)
-
-    def redo(self, log_ids: Iterable[str], *, sync: bool = True) -> list[str]:
-        """Returns those that have segments, which are synced. Without `sync` they are written only."""
-
-        def is_redone(log_id: str) -> bool:
-            return _redo_log(self._logs_path / log_id, self._records[log_id], self._files, sync=sync)
-
-        return [log_id for log_id in log_ids if is_redone(log_id)]
-
-    def end(self) -> None:
-        """All are redone and synced: the records go."""
-        self._wal.remove_all()
-        if self._records:
-            _logger.info("%d logs got back what was synced in the write-ahead log only", len(self._records))
+def _by_log(wal: WalFiles) -> dict[str, list[WalRecord]]:
+    """Without those of logs that were removed."""
+    found: dict[str, list[WalRecord]] = {}
+    for record in wal.records():
+        if record.kind == FORGET:
+            forgotten = record.log_id
+            for log_id in [each for each in found if each == forgotten or each.startswith(f"{forgotten}/")]:
+                del found[log_id]
+        else:
+            found.setdefault(record.log_id, []).append(record)
+    return found
 
 
 def _redo_log(directory: Path, records: Sequence[WalRecord], files: Files, *, sync: bool) -> bool:
