@@ -52,6 +52,8 @@ class SegmentLog:
         self._epochs = EpochFile(files.directory, files.files)
         self.appender = SegmentAppender(view, files, self._epochs, limits)
         self._ages = SegmentAges(files.files)
+        self.was_compacted = False
+        """When it was opened."""
         self._lost = (0, 0)
         """Frames between these offsets were synced and are gone."""
 

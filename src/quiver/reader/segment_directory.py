@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from quiver.log.compaction.progress import ProgressFile
+from quiver.log.compaction.progress import COMPACTED, ProgressFile
 from quiver.log.compaction.replacement import NOTE
 from quiver.log.files.directories import Directories
 from quiver.log.recovery.reserved_file import ReservedFile
@@ -74,7 +74,7 @@ class SegmentDirectory:
 
     def compacted_below(self) -> int:
         """Compaction has run below this offset, whatever the topic's settings are now."""
-        return ProgressFile(self._directory / "compacted", self._files).load().clean_to
+        return ProgressFile(self._directory / COMPACTED, self._files).load().clean_to
 
     def known_end(self) -> KnownEnd | None:
         """None if the broker has recorded nothing."""

@@ -10,6 +10,8 @@ import msgspec
 from quiver.log.compaction.job import EVERYTHING
 from quiver.system.files import Files
 
+COMPACTED = "compacted"
+"""The name of the file."""
 _CRC_BYTES = 4
 _PASSES_KEPT = 48
 _QUIET_MS = 60_000  # between two passes that only remove tombstones

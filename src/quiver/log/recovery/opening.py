@@ -5,6 +5,7 @@ import re
 from functools import partial
 from pathlib import Path
 
+from quiver.log.compaction.progress import COMPACTED
 from quiver.log.compaction.replacement import NOTE, finish_replacement
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.files.directories import Directories
@@ -16,7 +17,7 @@ from quiver.log.recovery.reserved_file import LogState, ReservedFile
 from quiver.log.recovery.scan import Checkpoint, quarantine, scan_segment
 from quiver.log.segment.frame_scan import Standing
 from quiver.log.segment.index import DamagedIndex
-from quiver.log.segment.segment import Segment, segment_path
+from quiver.log.segment.segment import Segment
 from quiver.log.segment_appender import SegmentLimits
 from quiver.log.segment_files import SegmentFiles
 from quiver.log.segment_log import SegmentLog
@@ -53,6 +54,7 @@ def open_segment_log(
     view = SegmentView(log_id, open_files)
     snapshots = SnapshotFiles(directory, files, names, partial(open_files.troubled.add, log_id))
     log = SegmentLog(view, SegmentFiles(view, directory, directories), snapshots, reservation, limits)
+    log.was_compacted = COMPACTED in names
     segments = _list_segments(directory, names, open_files)
     if state is not None and _is_clean(state, segments):
         last = segments[-1] if segments else None
@@ -71,13 +73,10 @@ def _list_segments(directory: Path, names: list[str], open_files: OpenFiles) -> 
     for name in names:
         if not _SEGMENT.fullmatch(name):
             continue
-        base_offset = int(name[:20])
-        path = segment_path(directory, base_offset)
-        index_path = path.with_suffix(".index")
-        index_size = files.path_size(index_path) if index_path.name in present else 0
-        segments.append(
-            Segment(directory, base_offset, open_files, size=files.path_size(path), index_size=index_size)
-        )
+        base_offset, index_name = int(name[:20]), f"{name[:20]}.index"
+        size = files.path_size(directory / name)
+        index_size = files.path_size(directory / index_name) if index_name in present else 0
+        segments.append(Segment(directory, base_offset, open_files, size=size, index_size=index_size))
     # compaction may leave the first one empty: the log still begins there
     return tuple(segment for segment in segments if segment.size or segment in (segments[0], segments[-1]))
 

@@ -54,10 +54,10 @@ class Segment:
     def __init__(
         self, directory: Path, base_offset: int, open_files: OpenFiles, *, size: int, index_size: int
     ) -> None:
-        path = segment_path(directory, base_offset)
         self.base_offset = base_offset
-        self.file = OpenFile(path)
-        self.index = SegmentIndex(OpenFile(path.with_suffix(".index")), open_files, index_size // ENTRY_BYTES)
+        self.file = OpenFile(segment_path(directory, base_offset))
+        index_file = OpenFile(directory / f"{base_offset:020d}.index")
+        self.index = SegmentIndex(index_file, open_files, index_size // ENTRY_BYTES)
         self.size = size
         self.max_timestamp_ms = _NO_TIMESTAMP
         self.first_append_time_ms: int | None = None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from quiver.log.compaction.job import MAX_KEYS, Failed, Job, Rewritten, Scope, SegmentFile, Shape, Surveyed
 from quiver.log.compaction.key_hash import SEED_BYTES
-from quiver.log.compaction.progress import Pass, Progress, ProgressFile
+from quiver.log.compaction.progress import COMPACTED, Pass, Progress, ProgressFile
 from quiver.log.compaction.replacement import has_note, replace_segments
 from quiver.log.compaction.segment_pass import NEW_SEGMENTS
 from quiver.log.files.write_error import storage_error
@@ -52,8 +52,8 @@ class LocalCompaction:
         self._resources = resources
         self._turn = turn
         self.max_keys = MAX_KEYS
-        self._file = ProgressFile(disk.files.directory / "compacted", disk.files.files)
-        self._progress: Progress | None = None
+        self._file = ProgressFile(disk.files.directory / COMPACTED, disk.files.files)
+        self._progress = None if disk.was_compacted else Progress()
         self._pass_turn = asyncio.Lock()
         self._task: asyncio.Task[Compacted] | None = None
         self._stopped = False
