@@ -95,3 +95,20 @@ async def test_whoever_is_cancelled_waits_for_the_end() -> None:
         await begun
     assert directory.opened == ["slow/0"], "what had not begun is not opened"
     threads.close()
+
+
+def test_everything_may_be_cancelled_at_once() -> None:
+    """As when a loop ends: nobody waits for somebody who is cancelled too."""
+    threads, directory = ThreadPool(1, "open"), Directory()
+    opener = LogOpener(threads, 1, directory.open)
+
+    async def leave_all() -> list[asyncio.Task[Any]]:
+        tasks = [asyncio.create_task(opener.open(name, OPTIONS)) for name in ("slow/0", "later/0", "later/1")]
+        await asyncio.to_thread(directory.begun.wait, 30)
+        asyncio.get_running_loop().call_later(0.01, directory.go.set)
+        return tasks
+
+    tasks = asyncio.run(leave_all())
+    assert all(task.cancelled() for task in tasks)
+    assert directory.opened[0] == "slow/0"
+    threads.close()

@@ -1,6 +1,7 @@
 """Opening logs in threads: many small ones with few calls."""
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 
@@ -51,11 +52,10 @@ class LogOpener:
             self._waiting.remove(request)
             return
         while not request.future.done():
-            try:
+            with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([request.future])
-            except asyncio.CancelledError:
-                continue
-        request.future.exception()  # nobody wants to know
+        if not request.future.cancelled():
+            request.future.exception()  # nobody wants to know
 
     def _begin(self) -> None:
         if self._waiting and len(self._tasks) < self._most:
@@ -63,39 +63,42 @@ class LogOpener:
 
     async def _run(self) -> None:
         try:
-            await self._open_all()
+            while self._waiting:
+                await self._open_next()
+        except BaseException as error:  # the threads are closed, or everything on this loop is cancelled
+            while self._waiting:
+                request = self._waiting.popleft()
+                if isinstance(error, Exception):
+                    request.future.set_exception(error)
+                else:
+                    request.future.cancel()
+            if not isinstance(error, Exception):
+                raise
         finally:
             self._tasks.discard(asyncio.current_task())
 
-    async def _open_all(self) -> None:
-        while self._waiting:
-            helping = asyncio.get_running_loop().call_later(_LONG_SECONDS, self._begin)
-            try:
-                taken = await self._threads.run(self._open_some)
-            except Exception as error:
-                taken = list(self._waiting)
-                self._waiting.clear()
-                for request in taken:
-                    request.error = error
-            finally:
-                helping.cancel()
+    async def _open_next(self) -> None:
+        helping = asyncio.get_running_loop().call_later(_LONG_SECONDS, self._begin)
+        taken: list[_Request] = []
+        try:
+            await self._threads.run(self._open_some, taken)  # it ends before this does, also when this is cancelled
+        finally:
+            helping.cancel()
             for request in taken:
                 if request.opened is not None:
                     request.future.set_result(request.opened)
                 elif request.error is not None:
                     request.future.set_exception(request.error)
 
-    def _open_some(self) -> list[_Request]:
+    def _open_some(self, taken: list[_Request]) -> None:
         """In a thread. Takes one after the other, so that others can take the rest while one is long."""
-        taken: list[_Request] = []
         while self._waiting and len(taken) < _LOGS_PER_CALL:
             try:
                 request = self._waiting.popleft()
             except IndexError:  # another thread was first
-                break
+                return
             taken.append(request)
             try:
                 request.opened = self._open_log(request.log_id, request.options)
             except Exception as error:
                 request.error = error
-        return taken
