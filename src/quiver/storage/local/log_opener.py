@@ -22,7 +22,7 @@ class _Request:
         self.log_id, self.options = log_id, options
         self.future: asyncio.Future[SegmentLog] = asyncio.get_running_loop().create_future()
         self.opened: SegmentLog | None = None
-        self.error: Exception | None = None
+        self.error: BaseException | None = None
 
 
 class LogOpener:
@@ -100,5 +100,5 @@ class LogOpener:
             taken.append(request)
             try:
                 request.opened = self._open_log(request.log_id, request.options)
-            except Exception as error:
+            except BaseException as error:
                 request.error = error
