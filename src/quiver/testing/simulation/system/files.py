@@ -5,13 +5,14 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from quiver.log.files.found_logs import FEW
 from quiver.system.clock import Clock
 from quiver.system.files import Buffer, Files
 from quiver.testing.files import Killed
 from quiver.testing.simulation.system.disk import Directory, Disk, Inode
 
 _FIRST_FD = 10_000
-FEW_LOGS = 4
+FEW_LOGS = FEW
 """A start that finds more syncs the whole file system."""
 
 
